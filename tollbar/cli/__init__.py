@@ -30,21 +30,21 @@ SUBCOMMANDS: Final = {
     "dev": Subcommand("tollbar.cli.dev:command", "Run webhook and controllers on this machine against a cluster."),
     "drain": Subcommand("tollbar.cli.drain:command", "Stop gating and release every Pod that waits."),
     "diff-rules": Subcommand(
-        "tollbar.cli.diffrules:command", "Say which Pods other rules would give other tolerations."
+        "tollbar.cli.diffrules:command", "Show which Pods would get other tolerations with other rules."
     ),
     "dump": Subcommand("tollbar.cli.dump:command", "Write a copy of a cluster, for simulate, diff-rules and drift."),
     "drift": Subcommand("tollbar.cli.drift:command", "Find tolerations that no rule justifies any more."),
     "eval": Subcommand("tollbar.cli.eval:command", "Evaluate expressions on JSON lines."),
     "explain": Subcommand(
-        "tollbar.cli.explain:command", "Say why a Pod waits, or how a claim, a rule or a Node stands."
+        "tollbar.cli.explain:command", "Show why a Pod waits, or the state of a claim, a rule or a Node."
     ),
     "gates": Subcommand("tollbar.cli.gates:command", "List gate classes, and print what a cluster needs for them."),
     "lint": Subcommand("tollbar.cli.lint:command", "Check rules and gates in files, as the webhook would."),
     "plane": Subcommand("tollbar.cli.plane:plane", "Start or stop a control plane on this machine."),
     "scheduler": Subcommand("controllers.scheduler.__main__:command", "Run the scheduler."),
-    "simulate": Subcommand("tollbar.cli.simulate:command", "Say what would become of Pods, without a cluster."),
+    "simulate": Subcommand("tollbar.cli.simulate:command", "Show what would happen to Pods, without a cluster."),
     "status": Subcommand(
-        "tollbar.cli.status.command:command", "Say what is wrong with Tollbar in a cluster, if anything is."
+        "tollbar.cli.status.command:command", "Show what is wrong with Tollbar in a cluster, if anything is."
     ),
     "webhook": Subcommand("webhooks.__main__:command", "Run the admission webhook."),
 }
@@ -52,7 +52,7 @@ SUBCOMMANDS: Final = {
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """Wrong usage is said in one line, which names the help."""
+    """Wrong usage is reported in one line, which names the help."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:

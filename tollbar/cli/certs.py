@@ -72,10 +72,10 @@ def command(
 ) -> None:
     """Make a CA and a certificate for the webhook.
 
-    Writes ca.crt, ca.key, tls.crt and tls.key to --dir; what is there and still fresh is kept.  With --apply the names
-    of the installation's Service are added by themselves, and --dir is optional: without it the CA's key is forgotten.
+    Writes ca.crt, ca.key, tls.crt and tls.key to --dir; files that are still fresh are kept.  With --apply the names
+    of the installation's Service are added, and --dir is optional: without it the CA's key is not kept.
 
-    Only installations with the component certificate-files need it: otherwise certificates renew themselves.
+    Only installations with the component certificate-files need this: otherwise certificates renew themselves.
     """
     if not applying and (directory is None or not hosts):
         raise click.UsageError("needs --dir and --host, or --apply")

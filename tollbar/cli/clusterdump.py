@@ -1,8 +1,8 @@
 """A ClusterDump: a copy of a cluster as a file, or as a directory with a file for each kind.
 
 A file is one JSON object, a header and `items` as a List of the API has them, laid out with one item on each line: so
-that two dumps can be compared with `diff`, lines can be found with `grep`, and a fault has a line.  The files of a
-directory have the same header.  Of a kind in `unread` nothing is known; any other kind is complete.  A kind in
+that two dumps can be compared with `diff`, lines can be found with `grep`, and an error has a line number.  The files
+of a directory have the same header.  Of a kind in `unread` nothing is known; any other kind is complete.  A kind in
 `unserved` is one of those of which some API servers have none, or a version that is not read.
 """
 

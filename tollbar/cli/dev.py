@@ -1,6 +1,6 @@
-"""`tollbar dev`: webhook and controllers from source, against any cluster whose API server runs on this machine.
+"""`tollbar dev`: webhook and controllers from source, against a cluster whose API server reaches this machine.
 
-The loop of development: start, apply something, read both logs in one terminal, Ctrl-C, change the code, start again.
+For development: start it, apply something, read both logs in one terminal, Ctrl-C, change the code, start it again.
 `suite` starts and ends everything.
 """
 
@@ -71,8 +71,8 @@ def command(kubeconfig: str, admission: str, claims: str, gates: str) -> None:
 
     Applies the CRDs and a SchedulingGate, makes certificates, starts both processes, and registers the webhook by URL
     on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was applied.
-    CRDs that were there before stay.  The others go, and with them every TolerationRule and WorkloadClaim that was
-    created meanwhile; a claim that was made for a WorkloadClaim is deleted with it.
+    CRDs that existed before stay.  The others are deleted, and with them every TolerationRule and WorkloadClaim that
+    was created meanwhile; a claim that was made for a WorkloadClaim is deleted with it.
     """
     try:
         console.run(_dev(kubeconfig, admission, claims, classes(gates), Terminal(console.stderr())))

@@ -1,8 +1,8 @@
 """`tollbar diff-rules`: which Pods, and which requests of claims, would get other tolerations by other rules.
 
-Every object is looked at as it would be created again: without what Tollbar has added to it, a Pod without a Node.  The
-verdicts about Pods are those of the controllers (`tollbar.decide.pods.matching`); about claims and templates those of
-the webhook (`tollbar.decide.claims.devicetolerations`).
+Every object is evaluated as if it were created again: without what Tollbar has added to it, and a Pod without its Node.
+The verdicts about Pods are those of the controllers (`tollbar.decide.pods.matching`); about claims and templates those
+of the webhook (`tollbar.decide.claims.devicetolerations`).
 """
 
 import sys
@@ -43,7 +43,7 @@ DIFFERENT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one Pod would get else: (toleration, rule) pairs.  `undecided` are rules that are not decided for it."""
+    """What one Pod would get instead: (toleration, rule) pairs.  `undecided` are rules that are not decided for it."""
 
     pod: Object
     owner: str
@@ -183,15 +183,15 @@ def command(
     cluster: console.Cluster,
     output: console.Output,
 ) -> None:
-    """Say which Pods would get other tolerations if the rules in NEW took the place of those in OLD.
+    """Show which Pods would get other tolerations if the rules in NEW took the place of those in OLD.
 
     OLD and NEW are files or directories with TolerationRules. Without OLD, those in NEW are applied to the rules of the
     cluster: rules of other names stay. The Pods are those of the cluster (--live, or a dump in
-    --cluster), those that the manifests in -f bring, or both. Every Pod is looked at as if it were created again, so a
-    Pod that runs stands for its successors: tolerations are never taken from a Pod that is there.
+    --cluster), those that the manifests in -f bring, or both. Every Pod is evaluated as if it were created again: the
+    result for a running Pod is about the Pods that will replace it, because an existing Pod keeps its tolerations.
 
-    So are ResourceClaims and ResourceClaimTemplates, of which the requests would get other tolerations of devices. A
-    template stands for the claims that are made from it.
+    ResourceClaims and ResourceClaimTemplates are evaluated in the same way, for tolerations of devices in their
+    requests. A template stands for the claims that are made from it.
 
     Exit code 0: no differences, 1: differences, 2: something cannot be read.
     """

@@ -1,10 +1,10 @@
 """`tollbar drift`: Pods that have tolerations or node affinity of Tollbar's which no rule justifies any more.
 
-The API never lets either be taken from a Pod, so only another Pod in its place can be without it.  What is justified
-is `tollbar.decide.pods.justification`, and `placementdrift` for node affinity.  A Pod that waits can be deleted by this
-command if a controller makes another one; Pods that run are for their owners.
+The API does not allow removing either from a Pod, so the Pod has to be replaced.  `tollbar.decide.pods.justification`
+decides what is justified, and `placementdrift` for node affinity.  This command can evict a Pod that waits if a
+controller makes another one; running Pods are left to their owners.
 
-Hazard: a Pod's record of what was added is as trustworthy as whoever may write the Pod.
+Hazard: users who may write a Pod may also change its record of what was added.
 """
 
 import sys
@@ -211,7 +211,7 @@ async def _evicted(client: Client, cluster: Cluster, pod: Object) -> Literal["ev
 @click.option(
     "--delete-pending",
     is_flag=True,
-    help="Evict those that wait for a Node, if their controller makes others; first only say which.",
+    help="Evict Pods that wait for a Node, if their controller makes others; by default only say which.",
 )
 @click.option("--dry-run/--no-dry-run", default=True, show_default=True, help="Whether --delete-pending only says so.")
 @click.option("--yes", is_flag=True, help="Do not ask before anything is deleted.")
@@ -227,13 +227,13 @@ def command(
 ) -> None:
     """Find Pods whose tolerations or node affinity their rules no longer justify, with owner and what to do.
 
-    Tollbar never takes either away: the API forbids it. So Pods keep what a rule gave them that is gone, was changed,
-    or is not true for them any more. Of a PlacementRule that was changed, Pods are found that have not got all that it
-    requires now. Looks at the cluster, or at a dump of it.
+    The API does not allow removing either. So a Pod keeps what a rule gave it when the rule is deleted or changed, or
+    is not true for the Pod any more. For a changed PlacementRule, Pods are found that lack something that it requires
+    now. Looks at the cluster, or at a dump of it.
 
-    With --delete-pending --no-dry-run those that have no Node are evicted, if they are of a ReplicaSet, StatefulSet,
-    DaemonSet or ReplicationController, which makes others in their place; it asks before. Pods that run are left alone,
-    and so are those of Jobs, for which a Pod that is gone is a failure.
+    With --delete-pending --no-dry-run, Pods without a Node are evicted if they belong to a ReplicaSet, StatefulSet,
+    DaemonSet or ReplicationController, which makes others in their place; the command asks first. Running Pods are left
+    alone, and so are those of Jobs, for which a missing Pod is a failure.
 
     Exit code 0: nothing found, or all of it deleted, 1: Pods are left, 2: something cannot be read.
     """

@@ -2,8 +2,8 @@
 
 Reads nothing but lists, page by page, and of every object keeps what decisions about Pods read (`reduction`).
 
-Hazard: the kinds are listed one after the other, so a dump of a busy cluster shows none of its moments exactly: a Pod
-may be on a Node that was created after the Nodes were listed.
+Hazard: the kinds are listed one after the other, so a dump of a busy cluster is not a snapshot of one moment: a Pod may
+be on a Node that was created after the Nodes were listed.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The Pods of workloads, as the controllers of kube-controller-manager make them from their templates.
 
-All Pods of a workload are there at once, also where a StatefulSet or a Job would make one after the other.  Names that
-are drawn by chance are drawn from the name of the workload.
+All Pods of a workload are made at once, even where a StatefulSet or a Job would make one after the other.  Random parts
+of names are derived from the name of the workload, and are the same each time.
 
 Source: pkg/controller/{deployment,replicaset,statefulset,job} of k8s.io/kubernetes.
 """

@@ -42,7 +42,7 @@ _LONGEST: Final = 60.0
 
 @click.group("explain")
 def command() -> None:
-    """Say why something waits, and what would change it."""
+    """Show why something waits, and what would change it."""
 
 
 class _Name(click.ParamType[str]):
@@ -68,14 +68,14 @@ _watch: Final = click.option(
     "--watch",
     "-w",
     is_flag=True,
-    help="Answer anew whenever the answer changes; of a Pod until it has a Node, else until interrupted.",
+    help="Print the answer again whenever it changes: for a Pod until it has a Node, otherwise until interrupted.",
 )
 _namespace: Final = click.option(
     "--namespace", "-n", type=_Name(), metavar="NAME", help="Where it is.  Default: the namespace of the context."
 )
 
 
-@command.command("pod", short_help="Say why a Pod waits, and what would change it.")
+@command.command("pod", short_help="Show why a Pod waits, and what would change it.")
 @click.argument("name", type=_Name())
 @_namespace
 @_output
@@ -85,11 +85,11 @@ _namespace: Final = click.option(
 def pod(
     name: str, namespace: str | None, output: Output, html: Path | None, watch: bool, cluster: console.Cluster
 ) -> None:
-    """Say why a Pod waits: what holds it, since when, who has to do what, and what would change it.
+    """Show why a Pod waits: what holds it, since when, who has to do what, and what would change it.
 
     The true cause comes first.  What would change it was tried on a copy of the cluster, with Tollbar's decisions and
-    its scheduler, which decides as kube-scheduler does.  What may not be read is said; ClusterRole tollbar-explain
-    grants all that is read.
+    its scheduler, which decides as kube-scheduler does.  The answer names what may
+    not be read; the ClusterRole tollbar-explain grants all that is read.
     """
     console.run(_pod(cluster, namespace, name, output, html, watch=watch))
 
@@ -120,27 +120,27 @@ async def _pod(
 @_watch
 @console.cluster_options
 def claim(name: str, namespace: str | None, output: Output, watch: bool, cluster: console.Cluster) -> None:
-    """Say how a ResourceClaim stands: its devices, who uses it, and why they wait."""
+    """Show the state of a ResourceClaim: its devices, who uses it, and why they wait."""
     console.run(_object(cluster, "claim", name, namespace, output, watch=watch))
 
 
-@command.command("rule", short_help="Say what a TolerationRule does, and for which Pods.")
+@command.command("rule", short_help="Show what a TolerationRule does, and for which Pods.")
 @click.argument("name", type=_Name())
 @_output
 @_watch
 @console.cluster_options
 def rule(name: str, output: Output, watch: bool, cluster: console.Cluster) -> None:
-    """Say what a TolerationRule does: whether it is in force, for which waiting Pods, and which Nodes it opens."""
+    """Show what a TolerationRule does: whether it is in force, for which waiting Pods, and which Nodes it opens."""
     console.run(_object(cluster, "rule", name, None, output, watch=watch))
 
 
-@command.command("node", short_help="Say what keeps Pods that wait off this Node.")
+@command.command("node", short_help="Show what keeps Pods that wait off this Node.")
 @click.argument("name", type=_Name())
 @_output
 @_watch
 @console.cluster_options
 def node(name: str, output: Output, watch: bool, cluster: console.Cluster) -> None:
-    """Say why Pods that wait are not on this Node: what rejects each of them there, its taints, its devices."""
+    """Show why Pods that wait are not on this Node: what rejects each of them there, its taints, its devices."""
     console.run(_object(cluster, "node", name, None, output, watch=watch))
 
 

@@ -1,6 +1,6 @@
-"""Objects in files, for commands that ask what would become of them: read, checked and defaulted as by an API server.
+"""Objects in files, for commands that simulate their creation: read, checked and defaulted as by an API server.
 
-Kinds that no decision reads are passed over if manifests commonly have them, as are custom resources whose definition
+Kinds that no decision reads are skipped if manifests commonly have them, as are custom resources whose definition
 is in the files.  Everything else that cannot be read is `Unreadable`, with file and line.
 """
 

@@ -48,11 +48,11 @@ class Finding:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @console.output_option
 def command(files: tuple[str, ...], output: console.Output) -> None:
-    """Check rules and gates in manifest files, with the words of the admission webhook.
+    """Check rules and gates in manifest files, as the admission webhook checks them.
 
-    YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are passed over, unless
-    their kind is one of ours: then the group is misspelt. Exit code 0: nothing found, or warnings only, 1: findings,
-    2: a file cannot be read.
+    YAML or JSON, any number of documents; `-` reads standard input. Objects of other API groups are skipped, unless
+    their kind is one of Tollbar's: then the group is misspelt. Exit code 0: nothing found, or warnings only, 1:
+    findings, 2: a file cannot be read.
     """
     found: list[Located] = []
     unreadable = 0

@@ -20,7 +20,7 @@ _CHECKOUT: Final = Path(tollbar.__file__).parents[1]
 
 
 def program() -> str:
-    """How this command can be called again: `tollbar` is not on everybody's PATH."""
+    """How this command can be called again: `tollbar` may not be on the PATH."""
     if shutil.which("tollbar"):
         return "tollbar"
     called = Path(sys.argv[0])
@@ -40,5 +40,5 @@ def quickstart() -> Path:
 
 
 def shown(path: Path) -> str:
-    """The path as one would type it here."""
+    """The path as a user would type it in the current directory."""
     return min(os.path.relpath(path), str(path.absolute()), key=len)

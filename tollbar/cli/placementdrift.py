@@ -1,10 +1,10 @@
-"""Pods whose node affinity a PlacementRule has narrowed that is not for them any more, or requires something else now.
+"""Finds Pods with node affinity of a PlacementRule that is not for them any more, or requires something else now.
 
-A rule that has changed is found by what it requires and the Pod has not got.  One that requires less than before is
-not: a Pod's node affinity does not tell what of it is the rule's.
+A changed rule is found if it requires something that the Pod's affinity does not.  A rule that requires less than
+before is not found, because a Pod's node affinity does not show which part of it comes from the rule.
 
-The API lets nothing be taken from a Pod's node affinity, so only another Pod in its place can be without it.  Which
-rules narrowed a Pod is read from its annotation, which whoever may write the Pod may write as well.
+The API does not allow removing anything from a Pod's node affinity, so the Pod has to be replaced.  The annotation of
+the Pod names the rules; users who may write the Pod may also write the annotation.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reads objects for a command that shows what it may read, and says what it may not."""
+"""Reads objects for a command that shows what the user may read, and reports what the user may not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

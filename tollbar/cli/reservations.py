@@ -1,12 +1,12 @@
 """Reservations of workloads in `tollbar drain`: which claims have one, and how they lose it.
 
-With `--reservations` no claim is kept by an entry of ours any more, and no Pod loses its devices by that.
+With `--reservations` the entries of workloads are removed from all claims, and no Pod loses its devices.
 
-Every entry of ours is replaced by entries of the Pods that use the claim, in one write fenced by the claim's
-resourceVersion; a claim that nobody uses is freed.  A last list proves that none is left.
+Each entry of a workload is replaced by entries of the Pods that use the claim, in one write with the claim's
+resourceVersion as a precondition; a claim without consumers is deallocated.  A last list checks that none is left.
 
-Hazards: the controllers would put their entries back: stop them first, or let them run with `claims: Disabled`.
-Interrupted, some claims keep our entry; run it again.
+Hazards: running controllers would add their entries again: stop them first, or let them run with `claims: Disabled`.
+If the command is interrupted, some claims keep the entry: run it again.
 """
 
 from collections import Counter, defaultdict

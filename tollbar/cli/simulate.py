@@ -1,7 +1,7 @@
-"""`tollbar simulate`: what would become of the Pods in these files.
+"""`tollbar simulate`: what would happen to the Pods in these files.
 
-The simulation (`tollbar.cli.simulation`) begins with a copy of a cluster, or with what the files bring.  It writes to
-no cluster.
+The simulation (`tollbar.cli.simulation`) begins with a copy of a cluster, or with the objects in the files.  It writes
+to no cluster.
 """
 
 import sys
@@ -81,14 +81,14 @@ class _Until(click.ParamType[float]):
     "--replicas",
     type=_Replicas(),
     metavar="N|max",
-    help="So many Pods of each, in the place of what the files say; max for as many as fit.",
+    help="How many Pods of each, instead of what the files say; max: as many as fit.",
 )
 @click.option(
     "--without-node",
     "without",
     multiple=True,
     metavar="NAME",
-    help="As if this Node were gone: the Pods on it that have a controller are created again.  `*` stands for any"
+    help="Remove this Node: the Pods on it that have a controller are created again.  `*` stands for any"
     " characters.  Repeatable.",
 )
 @click.option(
@@ -110,7 +110,7 @@ class _Until(click.ParamType[float]):
     default="settled",
     show_default=True,
     metavar="settled|DURATION",
-    help="When to look: once nothing is left to happen, or after so much simulated time.",
+    help="When the simulation ends: once nothing more happens, or after this much simulated time.",
 )
 @click.option(
     "--explain",
@@ -143,7 +143,7 @@ def command(
     html: Path | None,
     output: Literal["table", "wide", "json", "yaml"],
 ) -> None:
-    """Say what would become of the Pods in these files: tolerations, claims, Node and devices.
+    """Show what would happen to the Pods in these files: tolerations, claims, Node and devices.
 
     The webhook's decision, the controllers and the scheduler are those of production. They run on a copy of a cluster
     in memory: the one in --cluster, the one that answers with --live, or one that has only what is in the files. What

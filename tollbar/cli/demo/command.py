@@ -64,14 +64,14 @@ _PLAIN_WIDTH: Final = 100
     "--gates",
     "with_gates",
     is_flag=True,
-    help="Tell also of PodQuotas, PlacementRules and the handing over of StatefulSets.",
+    help="Also show PodQuotas, PlacementRules and the move of a StatefulSet.",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
 def command(kind: str, with_gates: bool, keep: bool) -> None:
     """See Tollbar at work: on a control plane of its own, explained step by step.
 
-    Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what becomes of it, and ends
-    everything again.  Needs no cluster.
+    Starts a control plane, two nodes and Tollbar, applies the quickstart, shows what happens, and stops everything
+    again.  Needs no cluster.
     """
     clock = SystemClock()
     began = clock.monotonic()

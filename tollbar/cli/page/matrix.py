@@ -1,6 +1,6 @@
 """The matrix of Pods and Nodes: which plugin of the scheduler rejects which Node first, for whom.
 
-Nodes of which all Pods of the matrix hear the same are one column, so that thousands of Nodes are a few.
+Nodes that are alike for all Pods of the matrix share a column, so that thousands of Nodes need few.
 """
 
 from collections import Counter

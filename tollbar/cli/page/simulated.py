@@ -1,7 +1,7 @@
 """The page of a simulation.
 
-Everything is about its end, on a copy of the simulated cluster: the Pods that wait are explained there as
-`tollbar explain pod` does.  Pods with equal outcomes share a row, an explanation and a bar where there are many.
+It shows the end of the simulation: Pods that wait are explained on a copy of the simulated cluster, as by
+`tollbar explain pod`.  Pods with equal outcomes share a row, an explanation and a bar where there are many.
 """
 
 from collections import Counter, defaultdict

@@ -1,6 +1,6 @@
 """The devices of a cluster as tiles: free, taken, tainted, and what excludes each from a request.
 
-Nodes whose devices stand alike are one card.
+Nodes whose devices are in the same states share a card.
 """
 
 from collections import Counter, defaultdict

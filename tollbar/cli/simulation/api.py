@@ -1,8 +1,8 @@
 """The API server of a simulation: objects in memory, every change of which is in all stores at once.
 
-It has what controllers and scheduler call, and the parts of the kubelet and of the garbage collector without which
-nobody would get room: a Pod that is deleted on its Node is gone after its grace period, and what a Pod owned goes
-with it.  Patches are applied as the embedded control plane applies them.
+It has what controllers and scheduler call, and the parts of the kubelet and of the garbage collector without which no
+room would become free: a Pod that is deleted on its Node is gone after its grace period, and the objects that it owned
+are deleted.  Patches are applied as the embedded control plane applies them.
 
 Invariant: objects are replaced, never changed.
 """

@@ -1,6 +1,6 @@
-"""What the scheduler has found of the Nodes, kept by what the Pods come from.
+"""The scheduler's results for the Nodes, by the workload of the Pods.
 
-It is kept of the first attempt that found a Node, and of the last that found none, which is how it is at the end.
+Kept are the first attempt that found a Node, and the last one that found none, which shows the state at the end.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,5 +1,5 @@
-"""`tollbar status`: how Tollbar stands in a cluster, a module for each of its parts.
+"""`tollbar status`: the state of Tollbar in a cluster, with a module for each of its parts.
 
-`command` puts them together and says what is wrong.  `webhook` tells whether the API server can call it, `crds` whether
-they are as new as this version, `gates`, `quotas` and `claims` how those stand.
+`command` combines them and reports problems.  `webhook` checks whether the API server can call the webhook, `crds`
+whether the CRDs are as new as this version; `gates`, `quotas` and `claims` read the state of those.
 """

@@ -1,4 +1,4 @@
-"""How ResourceClaims and their reservations stand, for `tollbar status`."""
+"""The state of ResourceClaims and their reservations, for `tollbar status`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -250,14 +250,14 @@ def _leader(lease: Object, now: float) -> str | None:
 @console.installation_option
 @console.output_option
 def command(cluster: console.Cluster, namespace: str, output: console.Output) -> None:
-    """Say what is wrong with Tollbar in the cluster, if anything is.
+    """Show what is wrong with Tollbar in the cluster, if anything is.
 
     Shows CRDs, the webhook, gates and the Pods that they hold, quotas, the leader, rules, reservations and problems.
 
-    It asks the API server and makes a TLS handshake with the webhook where its address can be reached from here; who
-    may create TolerationRules also sees, from a dry run, whether the API server gets the webhook's answers.
+    It asks the API server, and makes a TLS handshake with the webhook if its address can be reached from here.  If you
+    may create TolerationRules, a dry run also shows whether the API server gets the webhook's answers.
 
-    Exit code 0: nothing is wrong, 1: there are problems, 3: there are none in what may be read, but not all of it may
+    Exit code 0: nothing is wrong, 1: there are problems, 3: there are none in what may be read, but some of it may not
     be, 4: the cluster cannot be asked, or Tollbar is not installed in it.
     """
     try:
