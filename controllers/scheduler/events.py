@@ -13,7 +13,7 @@ _LONGEST: Final = 1024
 
 
 class SchedulerEvent(Code):
-    """Events on Pods that Tollbar's scheduler is asked for.  Plugins add their own, such as `Preempted`."""
+    """Events of Tollbar's scheduler on Pods.  Plugins add their own, such as `Preempted`."""
 
     SCHEDULED = "Scheduled", "The Pod was bound to a Node."
     FAILED_SCHEDULING = (

@@ -83,7 +83,7 @@ class HoldReason(Code):
 
 
 class OrdinalReason(Code):
-    """Why the gate of StatefulSets that hand over holds a Pod."""
+    """Why the gate class `ordinal` holds a Pod."""
 
     STARTING = "Starting", "The controllers do not know all Pods yet, which takes a moment after one begins to lead."
     PEER_UNKNOWN = (
@@ -91,16 +91,16 @@ class OrdinalReason(Code):
         """The Pod has the label and does not name the other StatefulSet: annotate the Pod template with
         `tollbar.dev/ordinal-peer`.""",
     )
-    SET_MISSING = "SetMissing", "The Pod's own StatefulSet is not there: nobody can say where its ordinals begin."
+    SET_MISSING = "SetMissing", "The Pod's own StatefulSet does not exist, so that its first ordinal is not known."
     PEER_DISAGREES = (
         "PeerDisagrees",
-        """The other StatefulSet does not name this one: annotate it with `tollbar.dev/ordinal-peer`, or take the label
-        off this one's Pod template.""",
+        """The other StatefulSet does not name this one: annotate it with `tollbar.dev/ordinal-peer`, or remove the
+        label from this one's Pod template.""",
     )
     TAKEN = (
         "OrdinalTaken",
         """The other StatefulSet's Pod of this ordinal has to be gone: scale that StatefulSet down or delete the Pod.
-        One that is ending counts until it is gone.""",
+        A terminating Pod counts until it is gone.""",
     )
     PREDECESSOR_NOT_READY = (
         "PredecessorNotReady",

@@ -6,9 +6,9 @@ from tollbar.model.plan import Code
 class Cause(Code):
     """Causes that `tollbar explain pod` names.
 
-    What keeps a Pod from running; the first one is what has to change first, and each comes with since when, who can do
-    something about it, and what.  Where several changes help, each by itself, this is the order of their causes: what
-    passes by itself comes before what somebody wants so.
+    What keeps a Pod from running.  The answer gives for each cause since when it is so, who can act, and what to do;
+    the cause that has to be solved first comes first.  If several changes would help, each by itself, their causes are
+    in the order of this table: those that may end by themselves come before those that somebody intended.
     """
 
     NOT_CREATED = (
@@ -31,8 +31,8 @@ class Cause(Code):
     NAMESPACE_UNKNOWN = "NamespaceUnknown", "The Pod's Namespace is not there, or could not be read."
     CLAIM_NOT_GENERATED = (
         "ClaimNotGenerated",
-        """The template is there, and nobody has made the Pod's claim from it: kube-controller-manager, or Tollbar with
-        `claims: Replace`, has to.""",
+        """The template is there, but no controller has made the Pod's claim from it: kube-controller-manager, or
+        Tollbar with `claims: Replace`, has to.""",
     )
     OWNER_MISMATCH = (
         "OwnerMismatch",
@@ -53,12 +53,12 @@ class Cause(Code):
     )
     FOREIGN_GATE = (
         "ForeignGate",
-        "A scheduling gate of somebody else holds the Pod: its owner has to remove it. Tollbar never does.",
+        "Another controller's scheduling gate holds the Pod, and only that controller removes it.",
     )
     GATE_CLASS = (
         "HeldByGateClass",
-        """The gate of a gate class holds the Pod; the text says what for. See that this comes, or ask whoever looks
-        after the class.""",
+        """The gate of a gate class holds the Pod; the text says what for. Provide that, or ask the
+        maintainer of the class.""",
     )
     RESERVATION_FULL = (
         "ReservationFull",
@@ -121,7 +121,7 @@ class Cause(Code):
     NODE_TOO_SMALL = "NodeTooSmall", "Even an empty Node has less than the Pod requests."
     TOO_FEW_DEVICES = (
         "TooFewDevices",
-        "The claims ask for more devices that match than any of these Nodes has, whoever holds them.",
+        "The claims ask for more devices that match than any of these Nodes has, free or in use.",
     )
     NO_DEVICE_MATCHES = "NoDeviceMatches", "No device meets the selectors, or the capacity, that are asked for."
     NO_DEVICES = "NoDevices", "The Nodes have no devices for the claim: no ResourceSlice offers any there."
@@ -132,10 +132,10 @@ class Cause(Code):
     NO_NODES = "NoNodes", "There is no Node."
     NO_SCHEDULER = (
         "NoScheduler",
-        "A Node fits, and no scheduler has looked at the Pod: nobody serves its `schedulerName`, or it is down.",
+        "A Node fits, and no scheduler has tried the Pod: none serves its `schedulerName`, or it is down.",
     )
     SCHEDULER_BEHIND = (
         "SchedulerBehind",
         "A Node fits now: the scheduler tries the Pod again soon, at the latest after five minutes.",
     )
-    UNKNOWN = "Unknown", "Too little may be read to say."
+    UNKNOWN = "Unknown", "You may not read enough to find the cause."

@@ -35,10 +35,10 @@ class PodReason(Code):
     NEVER_MODE = "NeverMode", "Admission leaves Pods alone: the controllers add late what is due."
     CACHES_NOT_SYNCED = "CachesNotSynced", "The webhook has just started and knows too little to decide."
     RULES_NOT_READY = "RulesNotReady", "The controllers have just started and know too little to decide."
-    NOT_MINE = "NotMine", "The gate has no business with the Pod."
+    NOT_MINE = "NotMine", "The gate is not for this Pod."
     ENDING = "Ending", "The Pod has finished or is being deleted."
     BOUND = "Bound", "The Pod has a node already."
-    MIRROR_POD = "MirrorPod", "The Pod is the image of a static Pod, which nobody schedules."
+    MIRROR_POD = "MirrorPod", "The Pod is the mirror Pod of a static Pod, which is never scheduled."
     DAEMON_SET_POD = "DaemonSetPod", "The Pod is a DaemonSet's, whose controller sets its tolerations."
     SKIP_LABEL = "SkipLabel", "The Pod has the label `tollbar.dev/skip`."
     NAMESPACE_NOT_MANAGED = (
