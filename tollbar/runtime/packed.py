@@ -30,6 +30,9 @@ RECENT_BYTES: Final = 512 * 1024
 sixteenth of that: what was read is soon written, and what was written is soon written again or gone.  With 64
 reconciles at one time, an object is written after some 128 others have been read or written."""
 _RAW: Final = -zlib.MAX_WBITS
+_SHORT: Final = 7 * 1024
+"""Bytes of a text and its model for which a window of 8 KiB (13 bits) and little memory will do.  zlib prepares its
+memory anew for each text, which takes as long as to compress a short one."""
 
 
 class _Text(NamedTuple):
@@ -135,7 +138,9 @@ def created_at(obj: Object) -> float:
 
 
 def _deflated(text: bytes, dictionary: bytes = b"") -> bytes:
-    stream = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, _RAW, zdict=dictionary)
+    is_short = len(text) + len(dictionary) <= _SHORT
+    bits, memory = (-13, 5) if is_short else (_RAW, zlib.DEF_MEM_LEVEL)
+    stream = zlib.compressobj(zlib.Z_BEST_SPEED, zlib.DEFLATED, bits, memory, zdict=dictionary)
     return stream.compress(text) + stream.flush()
 
 
