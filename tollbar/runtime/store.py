@@ -497,11 +497,8 @@ class Store:
 
     def _reindex(self, key: Key, old: Object | None, new: Object | None) -> None:
         """All indexers first: where one raises, no index has half a change."""
-        changed = []
-        for name, indexer in self._indexers.items():
-            listed, relisted = (list(indexer(obj)) if obj is not None else [] for obj in (old, new))
-            if listed != relisted:
-                changed.append((self._indexes[name], set(listed), set(relisted)))
+        listed = zip(self._indexes.values(), self._listed(old), self._listed(new), strict=True)
+        changed = [(index, set(before), set(after)) for index, before, after in listed if before != after]
         for index, before, after in changed:
             for value in before - after:
                 del index[value][key]
@@ -509,6 +506,10 @@ class Store:
                     del index[value]
             for value in after - before:
                 index.setdefault(value, {})[key] = None
+
+    def _listed(self, obj: Object | None) -> list[list[Hashable]]:
+        """What each indexer yields for the object."""
+        return [list(indexer(obj)) if obj is not None else [] for indexer in self._indexers.values()]
 
 
 def _same(old: Object, new: Object) -> bool:

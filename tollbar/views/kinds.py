@@ -196,11 +196,18 @@ def _group_of_pod(pod: Object) -> Iterable[Key]:
         yield Key(key_of(pod).namespace, name)
 
 
+_asked_last: tuple[Object, bool] = {}, False
+"""A Pod, and whether it is too large: several indexes ask this of one Pod, one after the other."""
+
+
 def _if_gathered(indexer: Indexer) -> Indexer:
     """No values for a Pod whose package is too large to gather: no change of another object affects its decision."""
 
     def index(pod: Object) -> Iterable[Hashable]:
-        return () if is_too_large(pod) else indexer(pod)
+        global _asked_last
+        if pod is not _asked_last[0]:
+            _asked_last = pod, is_too_large(pod)
+        return () if _asked_last[1] else indexer(pod)
 
     return index
 
