@@ -93,6 +93,8 @@ class Oscillations:
         if delta.new is None:
             self._histories.pop(uid, None)
             return
+        if claims.reserved_for(delta.old) == claims.reserved_for(delta.new):
+            return
         before, after = set(_pod_uids(delta.old)), set(_pod_uids(delta.new))
         if before != after:
             self._record(key_of(delta.new), uid, before - after, after - before)
