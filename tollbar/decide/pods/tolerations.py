@@ -20,6 +20,7 @@ from tollbar.model.tolerations import identity, validate
 
 Via = Literal["admission", "gate", "late"]
 
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 _TOTAL_ANNOTATION_BYTES: Final = 256 * 1024
 """metadata.annotations: names and values together (apimachinery, TotalAnnotationSizeLimitB)."""
 
@@ -96,7 +97,7 @@ def entry(addition: Addition, via: Via) -> dict[str, Any]:
 
 def record(entries: Sequence[dict[str, Any]]) -> str:
     """The text of a provenance record."""
-    return json.dumps(entries, separators=(",", ":"))
+    return _COMPACT.encode(entries)
 
 
 def provenance_of(pod: Object) -> list[dict[str, Any]]:
