@@ -1,12 +1,14 @@
 """Reads from the API server what a decision needs beyond the caches, and repeats the decision until there is a plan.
 
 Tenants say how much there is to read: a Pod may refer to a thousand claims or templates of which the caches have only
-stubs, each as large as the API server stores them.  So what is read is in memory whole only within `Manager.reading`,
-which lets in a few of all who read in a process, and of each answer a decision keeps what it needs (`Get.keep`).
-Nobody is within it between two attempts of a call, or while something is written.
+stubs, each as large as the API server stores them.  So what is read is in memory whole only within a semaphore, and of
+each answer a decision keeps what it needs (`Get.keep`).  It is `Manager.reading`, which lets in a few of all who read
+in a process, or one beside it, which lets in one, for what must not wait for these or might keep them waiting.  Nobody
+is within it between two attempts of a call, or while something is written.
 
-Invariant: of all that a process reads here, it holds no more than `AT_ONCE` objects or pages whole, where a page of
-more than one object has `PAGE_TEXT` bytes of text at most, and for each decision that waits `MOST_BYTES` of answers.
+Invariant: of all that a process reads within `Manager.reading`, it holds no more than `AT_ONCE` objects or pages whole,
+where a page of more than one object has `PAGE_TEXT` bytes of text at most, and for each decision that waits
+`MOST_BYTES` of answers.
 """
 
 import asyncio
@@ -69,7 +71,7 @@ def is_about(error: ApiError, key: Key) -> bool:
 class Asker:
     """Answers `Get` questions; `others` are the functions for further types of questions.
 
-    `reading` is what all who read in a process share (`Manager.reading`).
+    `reading` is the semaphore within which objects are in memory whole.
     """
 
     def __init__(

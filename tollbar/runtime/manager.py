@@ -62,6 +62,8 @@ class Manager:
         self.caches = Caches(budget)
         self.reading = asyncio.Semaphore(asking.AT_ONCE)
         """Within it whoever reads what tenants make has it in memory (`tollbar.runtime.asking`)."""
+        self.listing = asyncio.Semaphore(1)
+        """The same for whoever lists before anything is granted: no tenant's reads keep it from coming to an end."""
         self.creating = asyncio.Semaphore(creating.AT_ONCE)
         """Within it whoever creates what may be large has it as text (`tollbar.runtime.creating`)."""
         self.health = Health(metrics)

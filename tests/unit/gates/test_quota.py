@@ -335,20 +335,21 @@ async def test_who_begins_to_lead_waits_until_its_cache_has_all_that_was_release
     assert (lists.asked, runs.await_count) == ([("pods", "ml")] * 2, 0 if waits else 1)
 
 
-async def test_what_is_listed_then_is_read_in_turn_with_others_a_page_of_bounded_length_at_one_time(
+async def test_what_is_listed_then_comes_a_page_of_bounded_length_at_one_time_and_waits_for_no_other_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tenants say how large Pods are."""
+    """Tenants say how large Pods are, and how much is read for theirs."""
     world = World(ENROLLED, quota())
     lists: Any = Lists(7, 3)
     world.client = lists
     world.reading = asyncio.Semaphore(0)
+    world.listing = asyncio.Semaphore(0)
     world.caches.stores["counted pods"].resource_version = "7"
     monkeypatch.setattr(world.ledger.controller, "run", AsyncMock())
     leading = asyncio.create_task(world.leading("quota ledger")())
     await turns()
     before = len(lists.asked)
-    world.reading.release()
+    world.listing.release()
     await leading
     assert (before, len(lists.asked), lists.bounds) == (0, 2, {PAGE_TEXT})
 
