@@ -16,12 +16,12 @@ from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, say
 
 from tollbar.gates import Answer, Facts, Gate, Hold, Ledger, Mutation, NotMine, Reads, Release, controller
 from tollbar.model.jsonpatch import Patch
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import CONFIG_MAPS
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.errors import ApiError, NotLeading, error_from_status
-from tollbar.runtime.packed import Packed
+from tollbar.runtime.packed import RECENT_BYTES, Packed
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
 
@@ -313,9 +313,10 @@ async def test_what_a_class_raises_for_an_object_stops_no_store(cached: Cached) 
     theirs = Reads(cached, lambda _: ["red"], by="team")
     world = World((HELD, ML), saying(Zone().decide, reads=(theirs, *Zone.reads)))
     store = world.caches.stores[MAPS.name]
-    world.fill([MAP])
+    large = {**MAP, "metadata": {**metadata(MAP), "annotations": {"note": "x" * RECENT_BYTES}}}  # is compressed at once
+    world.fill([large])
     counted = world.counted("tollbar_gate_errors_total", reason="Raised")
-    assert (store.values(), store in world.caches.needed, bool(counted)) == ([MAP], False, True)
+    assert (store.values(), store in world.caches.needed, bool(counted)) == ([large], False, True)
     assert await world.outcome() == (DONE, [RELEASED])
 
 
