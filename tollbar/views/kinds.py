@@ -212,6 +212,15 @@ def _if_gathered(indexer: Indexer) -> Indexer:
     return index
 
 
+def _unless_ending(indexer: Indexer) -> Indexer:
+    """No values for a Pod that has finished or is being deleted: nothing is done about it any more."""
+
+    def index(pod: Object) -> Iterable[Hashable]:
+        return () if pods.is_terminal(pod) or pods.is_deleting(pod) else indexer(pod)
+
+    return index
+
+
 CLAIMS_OF_POD: Final = _if_gathered(_claims_of_pod)
 """Keys of the claims that the Pod refers to."""
 TEMPLATES_OF_POD: Final = _if_gathered(_templates_of_pod)
@@ -222,9 +231,9 @@ PENDING_PODS: Final = Cached(
     resources.PODS,
     indexers={
         "namespace": namespace_of,
-        "claim": CLAIMS_OF_POD,
-        "template": TEMPLATES_OF_POD,
-        "extended-resource": _if_gathered(_extended_resources_of_pod),
+        "claim": _unless_ending(CLAIMS_OF_POD),
+        "template": _unless_ending(TEMPLATES_OF_POD),
+        "extended-resource": _unless_ending(_if_gathered(_extended_resources_of_pod)),
         "gate": _gates_of_pod,
         "held-in": _held_in,
         "ungenerated": _if_gathered(_ungenerated),
@@ -236,6 +245,7 @@ PENDING_PODS: Final = Cached(
 )
 """Whole Pods that have no node yet, packed; a Pod that is bound leaves the store.
 
+`claim`, `template` and `extended-resource` are those whose changes affect the decision about a Pod.
 `held-in` is the namespace of Pods that Tollbar's gate holds and nobody deletes; `ungenerated` are the templates whose
 claims they wait for.
 """
