@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import orjson
-from stack import Process
+from processes.stack import Process
 
 from benchmarks import objects
 from benchmarks.stage import Stage, cpu_seconds, in_parallel

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 import orjson
 from aiohttp import web
-from stack import CONTROLLERS
+from processes.stack import CONTROLLERS
 
 from tollbar.model import resources
 from tollbar.model.objects import Object

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import orjson
-from builders import namespace, pod, toleration_rule
-from cluster import RESERVED, gpu_rule
-from measuring import memory, most_memory
-from stack import Process, eventually
+from objects.builders import namespace, pod, toleration_rule
+from planes.objects import RESERVED, gpu_rule
+from processes.measuring import memory, most_memory
+from processes.stack import Process, eventually
 
 from benchmarks import apiserver
 from benchmarks.objects import patient_gate

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 import celpy
-from builders import claim, device_class, namespace
 from cel.adversaries import ADVERSARIES, ENV, Adversary
 from celpy.adapter import json_to_cel
-from cluster import a_pod
+from objects.builders import claim, device_class, namespace
+from planes.objects import a_pod
 
 from benchmarks.rules import RULES, WIDE, in_a_process
 from benchmarks.stage import Stage

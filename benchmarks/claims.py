@@ -10,7 +10,7 @@ from typing import Final
 
 from parity.dsl import FINALIZER, allocation, asking, entry_of
 from parity.sides import UPSTREAM, replacing
-from stack import CONTROLLERS
+from processes.stack import CONTROLLERS
 
 from benchmarks import objects
 from benchmarks.stage import OPTIONS, Stage, Tail, cpu_seconds, in_parallel

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import orjson
 import yaml
-from builders import namespace
-from measuring import memory, most_memory
-from stack import eventually
+from objects.builders import namespace
+from processes.measuring import memory, most_memory
+from processes.stack import eventually
 
 from benchmarks import apiserver
 from benchmarks.devices import resource_slice

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from builders import claim, device_class, toleration_rule
-from cluster import RESERVED, a_pod, as_written
+from objects.builders import claim, device_class, toleration_rule
+from planes.objects import RESERVED, a_pod, as_written
 
 from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import tolerations

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from stack import Stack, installed
+from processes.stack import Stack, installed
 
 from benchmarks import machine
 from benchmarks.stage import OPTIONS, Stage, clients

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import orjson
-from stack import Stack
+from processes.stack import Stack
 
 from tollbar.cli import console
 from tollbar.devplane.audit import AuditLog, Record, parse

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from stack import CONTROLLERS, Process, eventually
+from processes.stack import CONTROLLERS, Process, eventually
 
 from benchmarks import objects
 from benchmarks.stage import Stage, Tail, cpu_seconds, in_parallel

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
-from stack import eventually
+from processes.stack import eventually
 
 from benchmarks import objects
 from benchmarks.stage import Stage

@@ -14,8 +14,8 @@ from generating import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-import reportpages
-from browser import chromium
+from integration import reportpages
+from integration.browser import chromium
 from playwright.sync_api import Browser
 
 PICTURES: Final = ROOT / "docs" / "pictures" / "report"

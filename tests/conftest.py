@@ -3,8 +3,8 @@
 A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is
 built, when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
 Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  TOLLBAR_KUBERNETES=1.35 runs them on
-an older Kubernetes (tests/planes.py), USE_EXISTING_CLUSTER=true against the cluster of the current kubeconfig, except
-those that need a control plane of their own.
+an older Kubernetes (tests/planes/parameters.py), USE_EXISTING_CLUSTER=true against the cluster of the current
+kubeconfig, except those that need a control plane of their own.
 
 `embedded` is the API server in memory: no build, ready in a second, one for each worker of xdist.
 """
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-import scheduling
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
-from planes import KUBERNETES, unavailable
+from planes import scheduling
+from planes.parameters import KUBERNETES, unavailable
 
 from tollbar.cel.core.schema import types
 from tollbar.cel.syntax.parser import parse

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import yaml
-from stack import Process, Stack
+from processes.stack import Process, Stack
 
 from benchmarks.schedulerperf import watched
 from tollbar.devplane.layout import SCHEDULER

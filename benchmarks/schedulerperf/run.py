@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from stack import Stack, installed
+from processes.stack import Stack, installed
 
 from benchmarks import machine
 from benchmarks.schedulerperf import phase

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from builders import toleration_rule
 from cel.mistakes import MISTAKES, PLACE
+from objects.builders import toleration_rule
 
 from tollbar.cel import CelEngine
 from tollbar.decide.rules.validation import rule_errors

@@ -23,7 +23,7 @@ from unittest.mock import patch
 import pytest
 from cel.adversaries import ADVERSARIES, ENV
 from cel.slow_search import COMPILING, ELEMENTS, EVALUATING, Slow, confirmed, measured, search
-from measuring import measure
+from processes.measuring import measure
 
 from tollbar.cel import BUDGET, CelEngine, CelError, CostBudget, engine
 from tollbar.cel.core.limits import MAX_STEPS

@@ -21,7 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 import yaml
 from contract.objects import resource_of
-from planes import is_before
+from planes.parameters import is_before
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.model.objects import Object

@@ -9,7 +9,7 @@ import pytest
 from contract.api import Access, Api, settings
 from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
-from planes import PLANES
+from planes.parameters import PLANES
 
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.resources import NAMESPACES

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from contract.api import Answer, Api, Refusal
-from planes import since
+from planes.parameters import since
 
 Rows = Mapping[str, Any]
 """By sentence: an attempt, and what `told` makes of its outcome; or the same as `newer` has it."""

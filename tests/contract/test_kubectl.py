@@ -11,7 +11,7 @@ import pytest
 from contract.api import Api
 from contract.definitions import definition, established
 from contract.objects import GPU, WIDGETS, add, lease, made, pod
-from planes import unavailable
+from planes.parameters import unavailable
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubectl import Kubectl, KubectlError

@@ -12,9 +12,9 @@ from contract.api import Access, Answer, Api, settings, told, until
 from contract.claims import ALLOCATION, claim
 from contract.objects import made, pod
 from contract.tables import Rows, last, rows
-from grouping import FLAGS, NONE_BEFORE
-from planes import since
-from replacing import restarted_with
+from planes.parameters import since
+from planes.podgroups import FLAGS, NONE_BEFORE
+from planes.replacing import restarted_with
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet

@@ -12,7 +12,7 @@ import pytest
 from contract.api import Api, until
 from contract.objects import made, pod
 from contract.tables import Rows, rows
-from planes import since
+from planes.parameters import since
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import NODES, PODS

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from contract.api import Api
 from contract.definitions import established
-from planes import since
-from transcripts import Terminal, steps
+from planes.parameters import since
+from processes.transcripts import Terminal, steps
 
 from tollbar.api import crds
 from tollbar.devplane.kubectl import Kubectl

@@ -18,7 +18,7 @@ import yaml
 from conftest import Plane
 from contract.api import Access, Api, Refusal, told, until
 from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
-from planes import since
+from planes.parameters import since
 
 from tollbar.devplane import process, state
 from tollbar.devplane.binaries import DEFAULT_VERSION

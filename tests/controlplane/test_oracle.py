@@ -4,7 +4,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from planes import since
+from planes.parameters import since
 
 from tollbar.devplane.binaries import DEFAULT_VERSION, Binaries
 from tollbar.devplane.real.oracle import Oracle, OracleError

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from stack import eventually
+from processes.stack import eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.kubectl import Kubectl, KubectlError

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import sampleplugins
 import yaml
-from cluster import Cluster
-from replacing import replacing
-from stack import Stack, installed
+from planes.objects import Cluster
+from planes.replacing import replacing
+from plugins import samples
+from processes.stack import Stack, installed
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
@@ -69,8 +69,8 @@ def sample_scheduler(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """What the reader of scheduler-plugins has started: a scheduler with these plugins, in the example's profile."""
-    installed = sampleplugins.install(tmp_path_factory.mktemp("plugins"))
+    installed = samples.install(tmp_path_factory.mktemp("plugins"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, installed)))
-    process = stack.scheduler("samples", **yaml.safe_load((sampleplugins.EXAMPLE / "scheduler.yaml").read_text()))
+    process = stack.scheduler("samples", **yaml.safe_load((samples.EXAMPLE / "scheduler.yaml").read_text()))
     yield
     process.stop()

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import device_class, toleration_rule
-from cluster import RESERVED, Cluster, is_compiled
-from stack import Stack, eventually
-from transcripts import Terminal, steps
+from objects.builders import device_class, toleration_rule
+from planes.objects import RESERVED, Cluster, is_compiled
+from processes.stack import Stack, eventually
+from processes.transcripts import Terminal, steps
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import NodeSpec

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import examples
 import pytest
-from cluster import Cluster, as_written
-from stack import Stack, eventually, installed, patient
+from planes.objects import Cluster, as_written
+from plugins import examples
+from processes.stack import Stack, eventually, installed, patient
 
 from tollbar.api.webhooks import GATES_NAME, at_url, gates_configuration
 from tollbar.cli import gates

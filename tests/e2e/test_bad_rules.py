@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from builders import toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, is_compiled
-from stack import Stack, eventually
+from objects.builders import toleration_rule
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, is_compiled
+from processes.stack import Stack, eventually
 
 from tollbar.devplane.kubectl import KubectlError
 from tollbar.model.objects import Object

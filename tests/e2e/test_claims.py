@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import kueue
 import pytest
-from cluster import RESERVED, Cluster, gpu_rule, is_compiled
 from contract.hooks import serving
-from replacing import namespace_of, start
-from stack import CONTROLLERS, Stack, eventually
+from e2e import kueue
+from planes.objects import RESERVED, Cluster, gpu_rule, is_compiled
+from planes.replacing import namespace_of, start
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet

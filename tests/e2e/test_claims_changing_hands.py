@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from builders import pod_group
-from cluster import Cluster, as_written
-from grouping import FLAGS
-from planes import since
-from replacing import BEGUN, namespace_of, restarted_with, start
-from stack import CONTROLLERS, ROOT, Stack, eventually
+from objects.builders import pod_group
+from planes.objects import Cluster, as_written
+from planes.parameters import since
+from planes.podgroups import FLAGS
+from planes.replacing import BEGUN, namespace_of, restarted_with, start
+from processes.stack import CONTROLLERS, ROOT, Stack, eventually
 
 from controllers.claims.probe import NAME
 from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER

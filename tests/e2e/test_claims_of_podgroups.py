@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders import pod_group
-from cluster import Cluster, as_written
-from grouping import FLAGS, NONE_BEFORE
-from planes import since
-from replacing import namespace_of, replacing
-from stack import Stack, eventually
+from objects.builders import pod_group
+from planes.objects import Cluster, as_written
+from planes.parameters import since
+from planes.podgroups import FLAGS, NONE_BEFORE
+from planes.replacing import namespace_of, replacing
+from processes.stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.binaries import Binaries

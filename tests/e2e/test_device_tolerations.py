@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from builders import Claim, Pod, Template, TolerationRule, device_class, toleration_rule
-from cluster import Cluster, a_ready_rule, as_written, provenance
-from planes import since
-from policies import said, until_said
-from stack import ROOT, Stack, eventually
+from objects.builders import Claim, Pod, Template, TolerationRule, device_class, toleration_rule
+from planes.objects import Cluster, a_ready_rule, as_written, provenance
+from planes.parameters import since
+from planes.policies import said, until_said
+from processes.stack import ROOT, Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.model.objects import Object, annotations_of

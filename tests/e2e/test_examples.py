@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-import sampleplugins
-from cluster import Cluster
-from planes import since
-from transcripts import play, steps
+from planes.objects import Cluster
+from planes.parameters import since
+from plugins import samples
+from processes.transcripts import play, steps
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -33,7 +33,7 @@ NAMES = [
 def test_what_the_readme_says_is_what_happens(
     cluster: Cluster, tmp_path: Path, name: str, request: pytest.FixtureRequest
 ) -> None:
-    if name == sampleplugins.EXAMPLE.name:
+    if name == samples.EXAMPLE.name:
         request.getfixturevalue("sample_scheduler")
     play(EXAMPLES / name, cluster.kubectl, cluster.namespace, tmp_path)
 

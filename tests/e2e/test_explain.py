@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from builders import claim, device_class, scheduling_gate, template, toleration_rule
-from cluster import a_pod, as_written
-from devices import consuming, device, exactly, published, selecting, shared
-from stack import eventually, eventually_is, installed
+from objects.builders import claim, device_class, scheduling_gate, template, toleration_rule
+from objects.devices import consuming, device, exactly, published, selecting, shared
+from planes.objects import a_pod, as_written
+from processes.stack import eventually, eventually_is, installed
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries

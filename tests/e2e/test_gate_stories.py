@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster import Cluster
-from rights import granted, missing, unused, used
-from stack import CONTROLLERS, OVERLAYS, WEBHOOK, Stack, eventually, installed
-from transcripts import play
+from e2e.rights import granted, missing, unused, used
+from planes.objects import Cluster
+from processes.stack import CONTROLLERS, OVERLAYS, WEBHOOK, Stack, eventually, installed
+from processes.transcripts import play
 
 from tollbar.api.webhooks import GATES_NAME, at_service, at_url, gates_configuration
 from tollbar.cli import gates

@@ -1,4 +1,4 @@
-"""Tollbar beside Kueue's plain-Pod integration, which is played by its rules (tests/kueue.py).
+"""Tollbar beside Kueue's plain-Pod integration, which is played by its rules (tests/e2e/kueue.py).
 
 Both have a webhook, a gate, and something to change in the same Pods.  A Pod that reaches the node of its flavor has
 lost both gates, and has the tolerations of the one and the node selector of the other.
@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import Pod
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from contract.hooks import Hooks, serving
-from kueue import (
+from e2e.kueue import (
     CONFIGURATION,
     GATE,
     HARMFUL,
@@ -29,8 +27,10 @@ from kueue import (
     webhooks,
     workload_of,
 )
-from stack import eventually
-from transcripts import play
+from objects.builders import Pod
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from processes.stack import eventually
+from processes.transcripts import play
 
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from builders import device_class, toleration, toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
-from planes import since
-from stack import Stack, eventually
+from objects.builders import device_class, toleration, toleration_rule
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
+from planes.parameters import since
+from processes.stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.devplane.kubectl import KubectlError

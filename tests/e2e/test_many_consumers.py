@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import Pod
-from cluster import Cluster, as_written
-from grouping import FLAGS, NONE_BEFORE, serving_pod_groups
-from planes import since
-from replacing import OFF, RIGHTS, namespace_of, restarted_with, start
-from simulated import is_simulated_as_it_becomes
-from stack import ROOT, Stack, eventually, installed
-from transcripts import play
-from workloads import Shared, deployment, for_web
+from e2e.simulated import is_simulated_as_it_becomes
+from e2e.workloads import Shared, deployment, for_web
+from objects.builders import Pod
+from planes.objects import Cluster, as_written
+from planes.parameters import since
+from planes.podgroups import FLAGS, NONE_BEFORE, serving_pod_groups
+from planes.replacing import OFF, RIGHTS, namespace_of, restarted_with, start
+from processes.stack import ROOT, Stack, eventually, installed
+from processes.transcripts import play
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries

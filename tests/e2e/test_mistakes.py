@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from builders import toleration_rule
 from cel.mistakes import MISTAKES, PLACE
-from cluster import Cluster
+from objects.builders import toleration_rule
+from planes.objects import Cluster
 
 from tollbar.devplane.kubectl import KubectlError
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from e2e.test_main_job import (
     how,
     test_a_class_that_is_replaced_decides_anew_about_pods_that_wait,
@@ -25,8 +24,9 @@ from e2e.test_main_job import (
     test_several_rules_on_one_pod_add_each_toleration_once,
     test_what_the_author_wrote_is_not_written_again,
 )
-from planes import since
-from stack import OVERLAYS, Stack, eventually, installed
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from planes.parameters import since
+from processes.stack import OVERLAYS, Stack, eventually, installed
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet

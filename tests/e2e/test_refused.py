@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
-from planes import since
-from policies import said, until_said
-from stack import ROOT, Stack, eventually
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
+from planes.parameters import since
+from planes.policies import said, until_said
+from processes.stack import ROOT, Stack, eventually
 
 from tollbar.devplane.kubectl import KubectlError
 from tollbar.model.objects import Object

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule, is_compiled
-from loading import VOLUME
-from planes import since
-from stack import CEILING, OVERLAYS, ROOT, Stack, eventually, installed
-from transcripts import Terminal, steps
-from workloads import PINNED, Shared, deployment, for_web
+from e2e.workloads import PINNED, Shared, deployment, for_web
+from planes.loading import VOLUME
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule, is_compiled
+from planes.parameters import since
+from processes.stack import CEILING, OVERLAYS, ROOT, Stack, eventually, installed
+from processes.transcripts import Terminal, steps
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries

@@ -5,10 +5,10 @@ Before Kubernetes 1.36 its claim controller fails at a claim with an entry of an
 """
 
 import pytest
-from cluster import Cluster
-from planes import before
-from stack import Stack, eventually
-from workloads import Shared, deployment, for_web
+from e2e.workloads import Shared, deployment, for_web
+from planes.objects import Cluster
+from planes.parameters import before
+from processes.stack import Stack, eventually
 
 from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.real.launcher import RealPlane

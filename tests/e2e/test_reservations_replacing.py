@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from cluster import Cluster
-from planes import since
-from replacing import OFF, namespace_of, restarted_with, start
-from stack import Stack, eventually
-from workloads import PINNED, Shared, deployment, for_web, job, workload_claim
+from e2e.workloads import PINNED, Shared, deployment, for_web, job, workload_claim
+from planes.objects import Cluster
+from planes.parameters import since
+from planes.replacing import OFF, namespace_of, restarted_with, start
+from processes.stack import Stack, eventually
 
 from tollbar.decide.claims.reservations import RECHECK
 from tollbar.devplane.background import BackgroundKubelet

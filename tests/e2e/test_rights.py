@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from builders import Built, claim, device_class, pod_group, toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from conftest import Plane
+from e2e.rights import Right, granted, missing, unused, used
 from e2e.test_second_scheduler import DRIVER, OURS, PRINCIPAL, ours
+from e2e.workloads import PINNED, Shared, deployment, for_web, workload_claim
 from faultproxy import FaultProxy, ProxiedPlane, Refuse, Rule
-from grouping import FLAGS, NONE_BEFORE, serving_pod_groups
-from planes import is_before
-from planes import since as since_version
-from replacing import BEGUN, OFF, restarted_with
-from replacing import RIGHTS as OF_CLAIMS
-from rights import Right, granted, missing, unused, used
-from stack import CONTROLLERS, ROOT, SCHEDULER, WEBHOOK, Stack, eventually
-from workloads import PINNED, Shared, deployment, for_web, workload_claim
+from objects.builders import Built, claim, device_class, pod_group, toleration_rule
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from planes.parameters import is_before
+from planes.parameters import since as since_version
+from planes.podgroups import FLAGS, NONE_BEFORE, serving_pod_groups
+from planes.replacing import BEGUN, OFF, restarted_with
+from planes.replacing import RIGHTS as OF_CLAIMS
+from processes.stack import CONTROLLERS, ROOT, SCHEDULER, WEBHOOK, Stack, eventually
 
 from tollbar.api import webhooks
 from tollbar.devplane.background import BackgroundKubelet

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-import scheduling
-from builders import device_class
-from cluster import RESERVED, Cluster, as_written
-from planes import since
-from stack import Process, Stack, eventually
+from objects.builders import device_class
+from planes import scheduling
+from planes.objects import RESERVED, Cluster, as_written
+from planes.parameters import since
+from processes.stack import Process, Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.model.objects import Object, spec

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import sampleplugins
 import yaml
-from cluster import Cluster, as_written
-from planes import since
-from simulated import EXAMPLES, is_simulated_as_it_becomes, tollbar
-from stack import Stack
-from transcripts import Terminal, steps
+from e2e.simulated import EXAMPLES, is_simulated_as_it_becomes, tollbar
+from planes.objects import Cluster, as_written
+from planes.parameters import since
+from plugins import samples
+from processes.stack import Stack
+from processes.transcripts import Terminal, steps
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.real]
 
@@ -65,7 +65,7 @@ def test_every_example_is_simulated_or_has_a_reason() -> None:
 def test_the_simulation_of_an_example_is_what_becomes_of_it(
     cluster: Cluster, tmp_path: Path, name: str, request: pytest.FixtureRequest
 ) -> None:
-    if name == sampleplugins.EXAMPLE.name:
+    if name == samples.EXAMPLE.name:
         request.getfixturevalue("sample_scheduler")
     policies = EXAMPLES / name / "policies"
     if policies.exists():

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster import Cluster, a_ready_rule, gpu_rule
 from faultproxy import FaultProxy, Hang, Rule
-from stack import ROOT, Process, Stack, eventually, installed
-from transcripts import steps
+from planes.objects import Cluster, a_ready_rule, gpu_rule
+from processes.stack import ROOT, Process, Stack, eventually, installed
+from processes.transcripts import steps
 
 import tollbar
 from tollbar.api import crds, webhooks

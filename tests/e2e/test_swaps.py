@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from builders import claim
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
-from stack import ROOT, Stack, eventually
+from objects.builders import claim
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from processes.stack import ROOT, Stack, eventually
 
 from tollbar.model.objects import Object, metadata
 

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from stack import eventually
-from transcripts import Terminal, steps
+from planes.objects import Cluster
+from processes.stack import eventually
+from processes.transcripts import Terminal, steps
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
 

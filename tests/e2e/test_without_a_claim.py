@@ -1,7 +1,7 @@
 """A Pod that is released although its claim does not exist: kubectl shows SchedulingGated, and our event says why."""
 
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
-from stack import eventually
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from processes.stack import eventually
 
 
 def test_a_pod_released_at_max_hold_without_its_claim_says_who_waits_for_what(cluster: Cluster) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
-import scheduling
-from builders import device_class, toleration_rule
-from cluster import Cluster, provenance
-from planes import is_before, since
-from stack import Stack, eventually, installed
-from workloads import Shared, deployment, for_web
+from e2e.workloads import Shared, deployment, for_web
+from objects.builders import device_class, toleration_rule
+from planes import scheduling
+from planes.objects import Cluster, provenance
+from planes.parameters import is_before, since
+from processes.stack import Stack, eventually, installed
 
 from tollbar import wellknown
 from tollbar.devplane.background import BackgroundKubelet

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
-from stack import CONTROLLERS, Stack, eventually
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.decide.gates.release import QUIET_HOLD

@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 import aiohttp
 import yaml
 from aiohttp import web
-from beside import CALL_SECONDS, Beside
+from processes.beside import CALL_SECONDS, Beside
 from yarl import URL
 
 from faultproxy import answers

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from stack import Stack, eventually, installed
+from planes.objects import Cluster
+from processes.stack import Stack, eventually, installed
 
 from tollbar.api.gates import shipped_gate
 from tollbar.devplane.kubectl import KubectlError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from stack import Process, Stack, eventually
+from processes.stack import Process, Stack, eventually
 
 from tollbar.api import webhooks
 from tollbar.cli.status.handshake import shake_hands

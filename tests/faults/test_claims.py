@@ -1,10 +1,10 @@
 """Claims whose controller is killed, or whose API server misbehaves towards it, while Pods come and go.
 
 `claims: Replace` beside kube-scheduler, with too few devices, so that a claim that is not freed holds everything up.
-Every state that was stored is recorded through the server itself and judged afterwards by `history`: no claim leaked,
-none made twice, none freed under a Pod that uses it, no entry and no finalizer left.  TOLLBAR_LIFE_CYCLES says how many
-lives there are when everything goes wrong at one time; 250 of them at a time are a test of their own, so that what was
-judged counts, also when the run is ended.
+Every state that was stored is recorded through the server itself and judged afterwards by `history.claims`: no claim
+leaked, none made twice, none freed under a Pod that uses it, no entry and no finalizer left.  TOLLBAR_LIFE_CYCLES says
+how many lives there are when everything goes wrong at one time; 250 of them at a time are a test of their own, so that
+what was judged counts, also when the run is ended.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ import pytest
 from faultproxy import Delay, FaultProxy, ProxiedPlane, Refuse, Reset, Rule, too_many
 from faultproxy.everything import CLAIMS, everything
 from faultproxy.faults import Fault
-from history import wrongs
-from lifecycles import KINDS, lives
+from history.claims import wrongs
+from history.lifecycles import KINDS, lives
 from parity.sides import Ours, replacing
-from stack import installed
+from processes.stack import installed
 
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import CONTROLLER_MANAGER

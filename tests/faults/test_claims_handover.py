@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
 from faultproxy import Delay, FaultProxy, Hang, ProxiedPlane, Refuse, Rule, Slow
 from parity.sides import replacing
-from replacing import BEGUN, OFF, namespace_of
-from stack import Process, Stack, eventually, installed
+from planes.objects import Cluster
+from planes.replacing import BEGUN, OFF, namespace_of
+from processes.stack import Process, Stack, eventually, installed
 
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import CONTROLLER_MANAGER

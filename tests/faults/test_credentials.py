@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster import Cluster, a_ready_rule, gpu_rule
-from execplugin import ExecPlugin
+from fakes.execplugin import ExecPlugin
 from faultproxy import FaultProxy, Refuse, Rule
-from stack import CONTROLLERS, Stack, eventually
+from planes.objects import Cluster, a_ready_rule, gpu_rule
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar.devplane import kubeconfig
 from tollbar.devplane.audit import Record

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 import pytest
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
-from stack import Stack, eventually
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
+from processes.stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
 from faultproxy import FaultProxy, Reset, Rule
-from stack import Stack, eventually
+from planes.objects import Cluster
+from processes.stack import Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import NodeSpec

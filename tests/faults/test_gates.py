@@ -1,9 +1,9 @@
 """Gates whose controllers are killed, and whose API server misbehaves towards them, while Pods come and go.
 
-Every state that was stored is recorded through the server itself and judged by `gating`, a thousand Pods at a time, as
-the lines say that are printed: what was judged counts, also when the run is ended.  Accepted patches are counted in the
-audit log.  TOLLBAR_GATES says how many Pods there are, one after the other in each of the ways a Pod can live; they
-refer to claims by name, which others create while the Pods are held.
+Every state that was stored is recorded through the server itself and judged by `history.gates`, a thousand Pods at a
+time, as the lines say that are printed: what was judged counts, also when the run is ended.  Accepted patches are
+counted in the audit log.  TOLLBAR_GATES says how many Pods there are, one after the other in each of the ways a Pod can
+live; they refer to claims by name, which others create while the Pods are held.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, a_ready_rule, gpu_rule
 from faultproxy import FaultProxy, ProxiedPlane
 from faultproxy.everything import everything
-from gating import AUTHORS, Judge, is_held
-from recording import Recorder, recorded
-from stack import CONTROLLERS, Stack, eventually
+from history.gates import AUTHORS, Judge, is_held
+from history.recording import Recorder, recorded
+from planes.objects import Cluster, a_ready_rule, gpu_rule
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.model.objects import Object, uid_of

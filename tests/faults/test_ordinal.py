@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
-from recording import Change, Recorder, recorded
-from stack import CEILING, ELECTION, Stack, eventually, installed
+from history.recording import Change, Recorder, recorded
+from processes.stack import CEILING, ELECTION, Stack, eventually, installed
 
 from tollbar import wellknown
 from tollbar.api import webhooks

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from faultproxy import FaultProxy, Hang, ProxiedPlane, Rule
-from stack import CONTROLLERS, ELECTION, Process, Stack, eventually
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from processes.stack import CONTROLLERS, ELECTION, Process, Stack, eventually
 
 from tollbar import wellknown
 from tollbar.model.objects import Object

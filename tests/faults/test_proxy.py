@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from cluster import RESERVED, Cluster, a_ready_rule, gpu_rule
 from faultproxy import (
     Cut,
     Delay,
@@ -26,7 +25,8 @@ from faultproxy import (
     too_many,
 )
 from faultproxy.faults import Fault
-from stack import Stack, eventually, installed
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from processes.stack import Stack, eventually, installed
 
 from tollbar.model.objects import Object
 

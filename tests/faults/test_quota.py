@@ -17,10 +17,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from loading import Service
-from quotareleases import Release, Sized, State, may_go, releases
-from recording import Recorder
-from stack import ELECTION, Stack, eventually, installed
+from history.quotareleases import Release, Sized, State, may_go, releases
+from history.recording import Recorder
+from planes.loading import Service
+from processes.stack import ELECTION, Stack, eventually, installed
 
 from tollbar import wellknown
 from tollbar.api import webhooks

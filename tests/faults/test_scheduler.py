@@ -1,8 +1,9 @@
 """Tollbar's scheduler beside kube-scheduler, killed, suspended, doubled, or with an API server that answers badly.
 
 Pods with and without claims come and some go.  Every state that was stored is recorded through the server itself and
-judged afterwards by `placements`; bindings are counted in the audit log.  There are as many devices as are wanted, so
-that one that is not given back holds a Pod up.  TOLLBAR_SCHEDULED_PODS says how many Pods of each sort there are.
+judged afterwards by `history.placements`; bindings are counted in the audit log.  There are as many devices as are
+wanted, so that one that is not given back holds a Pod up.  TOLLBAR_SCHEDULED_PODS says how many Pods of each sort there
+are.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ from faultproxy import (
     too_many,
 )
 from faultproxy.faults import Fault
-from lifecycles import SERVICE_ACCOUNTS
-from placements import leftovers, wrongs
-from recording import Recorder, recorded
-from stack import Process, Stack, eventually, installed
+from history.lifecycles import SERVICE_ACCOUNTS
+from history.placements import leftovers, wrongs
+from history.recording import Recorder, recorded
+from processes.stack import Process, Stack, eventually, installed
 
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from lifecycles import SERVICE_ACCOUNTS
-from measuring import memory, open_files
-from stack import Process, Stack, eventually
+from history.lifecycles import SERVICE_ACCOUNTS
+from processes.measuring import memory, open_files
+from processes.stack import Process, Stack, eventually
 
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec

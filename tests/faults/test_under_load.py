@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
-from builders import toleration_rule
-from cluster import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
-from loading import VOLUME, Creations, Service
-from replacing import restarted_with
-from stack import ELECTION, Stack, eventually, installed
+from objects.builders import toleration_rule
+from planes.loading import VOLUME, Creations, Service
+from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
+from planes.replacing import restarted_with
+from processes.stack import ELECTION, Stack, eventually, installed
 
 from tollbar.api import webhooks
 from tollbar.api.gates import shipped_gate

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from integration.following import until_kubectl_knows
-from planes import PLANES, unavailable
-from stack import ROOT, delete_definitions
+from planes.parameters import PLANES, unavailable
+from processes.stack import ROOT, delete_definitions
 
 from tollbar.api import crds
 from tollbar.devplane.kubectl import Kubectl

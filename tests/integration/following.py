@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stack import eventually
+from processes.stack import eventually
 
 from tollbar.api import crds
 from tollbar.devplane.kubectl import Kubectl, KubectlError

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
-from policies import binding, role, said
-from stack import CEILING, eventually
+from planes.policies import binding, role, said
+from processes.stack import CEILING, eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.api.webhooks import at_service, pods_configuration

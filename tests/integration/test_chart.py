@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from planes import unavailable
-from stack import ROOT
+from planes.parameters import unavailable
+from processes.stack import ROOT
 
 import tollbar
 from tollbar.devplane.binaries import cache_directory

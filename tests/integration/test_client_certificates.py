@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
-from stack import Stack
+from processes.stack import Stack
 
 from tollbar.api.webhooks import PODS_PATH
 from tollbar.devplane.binaries import Binaries

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from integration.following import until_kubectl_knows
-from planes import only_real, since
-from stack import eventually
+from planes.parameters import only_real, since
+from processes.stack import eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from builders import claim, device_class
-from devicequotas import COUNTED, DEVICES
-from planes import since
-from stack import eventually
+from objects.builders import claim, device_class
+from objects.devicequotas import COUNTED, DEVICES
+from planes.parameters import since
+from processes.stack import eventually
 
 from tollbar.decide.quotas.devices import by_class
 from tollbar.devplane.kubectl import Kubectl, KubectlError

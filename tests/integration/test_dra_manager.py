@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from planes import only_real, since
+from planes.parameters import only_real, since
 
 from tollbar.devplane.kubelet import FakeKubelet
 from tollbar.devplane.nodes import NodeSpec

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import yaml
 from contract.claims import ALLOCATION, REQUEST
-from planes import only_real
-from stack import eventually
+from planes.parameters import only_real
+from processes.stack import eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks

@@ -17,12 +17,12 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from builders import claim, device_class, toleration_rule
-from cluster import RESERVED, a_pod, as_written
-from loading import VOLUME
-from measuring import most_memory
-from planes import real_too
-from stack import Process, Stack, installed
+from objects.builders import claim, device_class, toleration_rule
+from planes.loading import VOLUME
+from planes.objects import RESERVED, a_pod, as_written
+from planes.parameters import real_too
+from processes.measuring import most_memory
+from processes.stack import Process, Stack, installed
 from unit.webhooks.reviews import about_pod, review_of
 
 from tollbar.api.webhooks import PODS_PATH

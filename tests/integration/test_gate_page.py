@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from planes import unavailable
-from transcripts import BLOCK
+from planes.parameters import unavailable
+from plugins import examples
+from processes.transcripts import BLOCK
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = examples.EXAMPLES / "gate-controller"

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from stack import ROOT, eventually
+from processes.stack import ROOT, eventually
 
 import tollbar
 from tollbar.devplane.embedded.launcher import EmbeddedPlane

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import claim, device_class, toleration_rule
-from cluster import RESERVED, a_pod, as_written
-from loading import VOLUME
-from measuring import most_memory
-from planes import real_too
-from stack import Stack, eventually, installed
+from objects.builders import claim, device_class, toleration_rule
+from planes.loading import VOLUME
+from planes.objects import RESERVED, a_pod, as_written
+from planes.parameters import real_too
+from processes.measuring import most_memory
+from processes.stack import Stack, eventually, installed
 
 from tollbar.api.gates import shipped_gate
 from tollbar.cli import console

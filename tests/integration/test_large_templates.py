@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import template
-from cluster import a_pod, as_written
-from measuring import most_memory
-from planes import unavailable
-from replacing import RIGHTS, start
-from stack import Process, Stack, eventually_is, installed
+from objects.builders import template
+from planes.objects import a_pod, as_written
+from planes.parameters import unavailable
+from planes.replacing import RIGHTS, start
+from processes.measuring import most_memory
+from processes.stack import Process, Stack, eventually_is, installed
 
 from tollbar.cli import console
 from tollbar.devplane.embedded.launcher import EmbeddedPlane

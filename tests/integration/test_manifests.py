@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from integration.following import settles, until_it_can_come_back, until_kubectl_knows
-from planes import since
-from stack import CEILED
+from planes.parameters import since
+from processes.stack import CEILED
 
 import tollbar
 from tollbar.api.gates import shipped_gate

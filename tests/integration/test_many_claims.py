@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from builders import claim
-from cluster import a_pod, as_written
+from objects.builders import claim
+from planes.objects import a_pod, as_written
 
 from tollbar.decide.pods.package import assemble
 from tollbar.model.objects import Key, Object, is_stub

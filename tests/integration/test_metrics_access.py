@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from integration.following import settles
-from policies import binding
-from stack import ROOT, Process, Stack, installed
+from planes.policies import binding
+from processes.stack import ROOT, Process, Stack, installed
 
 from tollbar.devplane.kubectl import Kubectl
 

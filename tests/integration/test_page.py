@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import reportpages
 import yaml
-from browser import Chromium, NoBrowser, chromium
-from planes import unavailable
+from integration import reportpages
+from integration.browser import Chromium, NoBrowser, chromium
+from planes.parameters import unavailable
 from playwright.sync_api import Browser, Page
 
 from tollbar.cli.page import rendering, values

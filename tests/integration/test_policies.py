@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planes import since
-from policies import binding, role, said, until_said
-from stack import eventually
+from planes.parameters import since
+from planes.policies import binding, role, said, until_said
+from processes.stack import eventually
 
 from tollbar.api.gates import CONTROLLERS, shipped_gate
 from tollbar.devplane.kubectl import Kubectl

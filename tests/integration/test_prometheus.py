@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from planes import unavailable
-from stack import ROOT
+from planes.parameters import unavailable
+from processes.stack import ROOT
 
 from tollbar.devplane.binaries import cache_directory
 from tollbar.devplane.real import go

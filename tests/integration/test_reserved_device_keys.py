@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from builders import claim, template
-from cluster import as_written
-from planes import since
-from policies import binding, role, said, spared, until_said
-from stack import ROOT, eventually
+from objects.builders import claim, template
+from planes.objects import as_written
+from planes.parameters import since
+from planes.policies import binding, role, said, spared, until_said
+from processes.stack import ROOT, eventually
 
 from tollbar.api.gates import CONTROLLERS
 from tollbar.decide.claims.devicetolerations import DeviceAddition

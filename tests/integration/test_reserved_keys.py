@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from planes import since
-from policies import binding, role, said, spared, until_said
-from stack import ROOT, eventually
+from planes.parameters import since
+from planes.policies import binding, role, said, spared, until_said
+from processes.stack import ROOT, eventually
 
 from tollbar.api.gates import CONTROLLERS
 from tollbar.decide.pods.tolerations import Addition, entry, record

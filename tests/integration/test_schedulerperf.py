@@ -6,8 +6,8 @@ The figures are none of a test's business.
 from collections.abc import Iterator
 
 import pytest
-from planes import since, unavailable
-from stack import Stack, installed
+from planes.parameters import since, unavailable
+from processes.stack import Stack, installed
 
 from benchmarks.schedulerperf import files, phase
 from benchmarks.schedulerperf.executor import Executor

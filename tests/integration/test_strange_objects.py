@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import device_class, toleration_rule
-from cluster import RESERVED, a_pod, as_written
-from planes import only_real
-from stack import Stack, eventually, installed
+from objects.builders import device_class, toleration_rule
+from planes.objects import RESERVED, a_pod, as_written
+from planes.parameters import only_real
+from processes.stack import Stack, eventually, installed
 
 from tollbar.api.gates import shipped_gate
 from tollbar.cli import console

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stack import Stack, delete_definitions, eventually, installed
+from processes.stack import Stack, delete_definitions, eventually, installed
 
 from tollbar import wellknown
 from tollbar.devplane.kubectl import Kubectl

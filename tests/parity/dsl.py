@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
-from recording import Recorder
+from history.recording import Recorder
 
 from parity.fences import FINALIZER, Fences
 from tollbar.model.objects import Object, metadata, uid_of

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from typing import Final
 
-from recording import Recorder
+from history.recording import Recorder
 
 from tollbar.model.objects import Object, metadata
 from tollbar.model.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from recording import Change, Recorder, recorded
+from history.recording import Change, Recorder, recorded
 
 from parity.acts import Act
 from parity.drawing import Drawn

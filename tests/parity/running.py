@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import orjson
-from lifecycles import SERVICE_ACCOUNTS
-from recording import Recorder
+from history.lifecycles import SERVICE_ACCOUNTS
+from history.recording import Recorder
 
 from parity import ending, groups, loops, making, restarts, using
 from parity.dsl import NODE, PATIENCE, POD_GROUPS, SCENARIOS, Scenario, World, asking

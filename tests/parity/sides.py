@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from grouping import GATES, SERVED
-from replacing import RIGHTS, start
-from stack import CONTROLLERS, Process, Stack, installed
+from planes.podgroups import GATES, SERVED
+from planes.replacing import RIGHTS, start
+from processes.stack import CONTROLLERS, Process, Stack, installed
 
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER

@@ -1,7 +1,7 @@
 """The comparison sees what matters, and only that."""
 
 import pytest
-from recording import Change
+from history.recording import Change
 
 from parity.dsl import POD_CLAIM
 from parity.trace import apart, trace

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from recording import Change
+from history.recording import Change
 
 from parity.dsl import POD_CLAIM
 from tollbar.devplane.audit import COMPLETE, Record

@@ -4,11 +4,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from builders import Built, claim, pod, template
-from claimworld import view_of
-from drawing import pick
+from clusters.claims import view_of
+from clusters.drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
+from objects.builders import Built, claim, pod, template
 
 from tollbar.decide.claims import consumers, resourceclaims
 from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, statuses

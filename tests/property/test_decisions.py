@@ -4,12 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import patching
 import pytest
-from builders import CREATED, Built, Pod, claim
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
-from worlds import (
+from clusters.strategies import (
     KINDS,
     MOMENTS,
     NOT_TEAM_B,
@@ -22,6 +18,10 @@ from worlds import (
     gate_facts,
     pods,
 )
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from objects import patching
+from objects.builders import CREATED, Built, Pod, claim
 
 from controllers.gates.predicates import Predicates
 from tollbar.decide.pods import admission, gates

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from builders import device_class
-from devices import DRIVER, claiming, consuming, device, exactly, held, node, resource_slice, selecting, shared
-from drawing import pick
+from clusters.drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
+from objects.builders import device_class
+from objects.devices import DRIVER, claiming, consuming, device, exactly, held, node, resource_slice, selecting, shared
 
 from tollbar.dra import AllocatedState, Allocator, Inventory
 from tollbar.dra.exclusions import Exclusion, exclusions, parsed

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from builders import namespace
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import namespace
 
 from tollbar.gates import Facts, Release
 from tollbar.gates.ordinal import PODS, SETS, OrdinalGate, OrdinalLedger

@@ -5,12 +5,12 @@ import json
 from typing import Any
 
 import jsonpatch
-import patching
 import pytest
-from builders import Pod, toleration
+from clusters.strategies import TOLERATIONS, pods
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from worlds import TOLERATIONS, pods
+from objects import patching
+from objects.builders import Pod, toleration
 
 from tollbar import wellknown
 from tollbar.decide.pods import tolerations

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from builders import Built, Claim, claim, pod
-from drawing import pick
+from clusters.drawing import pick
 from hypothesis import given
 from hypothesis import strategies as st
+from objects.builders import Built, Claim, claim, pod
 
 from tollbar.decide.claims import reservations
 from tollbar.decide.claims.reservations import (

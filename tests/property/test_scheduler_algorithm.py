@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from toyplugins import FilterToy, MaskToy, ReasonsToy, ScoreNodesToy, ScoreToy, done, framework, pod_info, snapshot
+from plugins.toys import FilterToy, MaskToy, ReasonsToy, ScoreNodesToy, ScoreToy, done, framework, pod_info, snapshot
 
 from tollbar.scheduler.algorithm import Outcome, Scheduled, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from builders import Pod
-from builders import pod as a_pod
-from devices import a_claim, published
-from deviceworld import Api, World, info, node
 from hypothesis import given
 from hypothesis import strategies as st
+from objects.builders import Pod
+from objects.builders import pod as a_pod
+from objects.devices import a_claim, published
+from plugins.dynamicresources import Api, World, info, node
 
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, uid_of

@@ -1,8 +1,8 @@
 """Whatever happens to a cluster and its scheduler: Pods are bound once, devices given once, and nothing is forgotten.
 
 Pods, Nodes, devices and claims come, change and go; calls of the API fail with and without effect; watches are late;
-the lease is lost; the process is killed.  The judge is `placements`, with nothing but what was stored.  In the end
-there is room for everything: then nothing may be left waiting, and as much must be free as there is without Pods.
+the lease is lost; the process is killed.  The judge is `history.placements`, with nothing but what was stored.  In the
+end there is room for everything: then nothing may be left waiting, and as much must be free as there is without Pods.
 TOLLBAR_SCHEDULER_HISTORIES says how many histories there are.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders import Built, Pod, claim, device_class, pod, toleration
-from devices import published
+from clusters.scheduler import FAULTS, ApiServer, World, enabling, in_fake_time, node
+from history.placements import leftovers, wrongs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from placements import leftovers, wrongs
-from schedulerworld import FAULTS, ApiServer, World, enabling, in_fake_time, node
+from objects.builders import Built, Pod, claim, device_class, pod, toleration
+from objects.devices import published
 
 from tollbar.model.objects import Object, metadata, spec, uid_of
 from tollbar.scheduler.framework.interface import Wait

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oneplugin import handle, node, obj
+from plugins.tables import handle, node, obj
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes

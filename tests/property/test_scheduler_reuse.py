@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plugins.toys import done
 from scheduler.clusters import cluster
 from scheduler.comparing import Simulation
-from toyplugins import done
 
 from tollbar.model.objects import Object, metadata, spec
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import Built, device_class
-from devices import a_claim, allocation, published, resource_slice, share, shared, taint_rule, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from objects.builders import Built, device_class
+from objects.devices import a_claim, allocation, published, resource_slice, share, shared, taint_rule, whole
 
 from tollbar.dra import solutions
 from tollbar.dra.allocator import Allocator

@@ -6,11 +6,24 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from drawing import pick
+from clusters.drawing import pick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from topologies import HOST, ZONE, TopologyPlugin, World, filtered, info, lister, namespace, node, pod, scored, world
-from toyplugins import done
+from plugins.topologies import (
+    HOST,
+    ZONE,
+    TopologyPlugin,
+    World,
+    filtered,
+    info,
+    lister,
+    namespace,
+    node,
+    pod,
+    scored,
+    world,
+)
+from plugins.toys import done
 
 from tollbar.model import nodeaffinity, selectors, tolerations
 from tollbar.model.objects import Object, labels_of

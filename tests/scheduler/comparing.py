@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from listing import Listing
+from plugins.listing import Listing
+from plugins.toys import Nominations
 from scheduler.world import DEFAULT_PROFILE, Cluster
-from toyplugins import Nominations
 
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Key, Object, key_of

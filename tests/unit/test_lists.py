@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from managing import Managed, turns
+from fakes.manager import Managed, turns
 
 import controllers.__main__
 import webhooks.__main__

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from builders import Pod, TolerationRule, namespace, pod, toleration, toleration_rule
-from clocks import Aged
-from fakes import FakeEngine, failing
-from managing import Managed
+from clusters.strategies import World
+from fakes.clocks import Aged
+from fakes.engine import FakeEngine, failing
+from fakes.manager import Managed
+from objects.builders import Pod, TolerationRule, namespace, pod, toleration, toleration_rule
 from unit.webhooks.reviews import about_pod
-from worlds import World
 
 from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics

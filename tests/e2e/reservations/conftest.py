@@ -5,9 +5,9 @@ played with `claims: Replace`.
 """
 
 import pytest
-from cluster import Cluster
-from stack import Stack
-from workloads import REPLACING, Shared
+from e2e.workloads import REPLACING, Shared
+from planes.objects import Cluster
+from processes.stack import Stack
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.real.launcher import RealPlane

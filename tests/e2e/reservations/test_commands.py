@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from stack import CONTROLLERS, Stack, eventually
-from workloads import FOR_WEB, PINNED, Shared, deployment, for_web, without_controllers, workload_claim
+from e2e.workloads import FOR_WEB, PINNED, Shared, deployment, for_web, without_controllers, workload_claim
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar.devplane.real.launcher import RealPlane
 

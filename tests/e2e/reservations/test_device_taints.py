@@ -1,9 +1,9 @@
 """A device that is tainted NoExecute under a workload: its Pods are evicted, and the claim moves to another device."""
 
 import pytest
-from planes import since
-from stack import eventually
-from workloads import PINNED, Shared, deployment, for_web
+from e2e.workloads import PINNED, Shared, deployment, for_web
+from planes.parameters import since
+from processes.stack import eventually
 
 pytestmark = [
     pytest.mark.timeout(300),

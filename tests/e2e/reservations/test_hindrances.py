@@ -4,10 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster
-from planes import since
-from stack import CONTROLLERS, Stack, eventually
-from workloads import (
+from e2e.workloads import (
     PINNED,
     Shared,
     bare_pod,
@@ -16,6 +13,9 @@ from workloads import (
     job,
     workload_claim,
 )
+from planes.objects import Cluster
+from planes.parameters import since
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.kubectl import KubectlError

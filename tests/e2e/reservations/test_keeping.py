@@ -1,8 +1,7 @@
 """For how long a workload keeps its device: over the ends of its Pods, and no longer than it should."""
 
 import pytest
-from stack import Stack, eventually
-from workloads import (
+from e2e.workloads import (
     FOR_WEB,
     PINNED,
     Shared,
@@ -13,6 +12,7 @@ from workloads import (
     without_controllers,
     workload_claim,
 )
+from processes.stack import Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.model.objects import Key, Object, annotations_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from measuring import Measured
+from processes.measuring import Measured
 
 from tollbar.cel import BUDGET, CelError
 

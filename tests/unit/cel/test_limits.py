@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from measuring import Measured
+from processes.measuring import Measured
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 import pytest
-from terminals import Terminal
+from unit.cli.terminals import Terminal
 
 from tollbar.cli import console
 from tollbar.runtime.errors import ApiError, Forbidden, KubeconfigError, Unreachable

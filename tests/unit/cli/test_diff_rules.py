@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import claim, device_class, namespace, pod, template, toleration, toleration_rule
 from click.testing import CliRunner, Result
+from objects.builders import claim, device_class, namespace, pod, template, toleration, toleration_rule
 
 from tollbar import wellknown
 from tollbar.cli import clusterdump, main

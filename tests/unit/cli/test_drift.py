@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import claim, device_class, namespace, pod, toleration, toleration_rule
 from click.testing import CliRunner, Result
-from terminals import Terminal
+from objects.builders import claim, device_class, namespace, pod, toleration, toleration_rule
+from unit.cli.terminals import Terminal
 
 from tollbar import wellknown
 from tollbar.cli import clusterdump, console, copies, main

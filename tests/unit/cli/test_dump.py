@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 import yaml
-from builders import (
+from objects.builders import (
     Built,
     claim,
     device_class,

@@ -10,10 +10,10 @@ from typing import Any, Final
 import click
 import pytest
 import yaml
-from builders import CREATED, claim, namespace, pod
 from click.testing import CliRunner
-from devices import allocation
-from situations import NOW, SITUATIONS
+from objects.builders import CREATED, claim, namespace, pod
+from objects.devices import allocation
+from unit.explain.situations import NOW, SITUATIONS
 
 from tollbar import cli
 from tollbar.cli import console

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import scheduling_gate, toleration_rule
 from click.testing import CliRunner, Result
+from objects.builders import scheduling_gate, toleration_rule
 
 from tollbar.api.gates import shipped_gate
 from tollbar.cli import main

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from builders import claim, device_class, namespace, pod, template, toleration, toleration_rule
 from click.testing import CliRunner
-from devices import allocation, device, exactly, published, selecting, share, shared
-from schedulerworld import node
-from simulating import NOW, configuration, in_file, new, planned, written
+from clusters.scheduler import node
+from objects.builders import claim, device_class, namespace, pod, template, toleration, toleration_rule
+from objects.devices import allocation, device, exactly, published, selecting, share, shared
+from unit.cli.simulating import NOW, configuration, in_file, new, planned, written
 
 from tollbar.cli import main
 from tollbar.cli.page import explained, matrix, rendering, simulated, tiles

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from builders import namespace, pod
 from click.testing import CliRunner
-from simulating import in_file, new, node, outcome, written
+from objects.builders import namespace, pod
+from unit.cli.simulating import in_file, new, node, outcome, written
 
 from tollbar.cli import main
 from tollbar.cli.simulation import records

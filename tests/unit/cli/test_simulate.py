@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from builders import (
+from click.testing import CliRunner, Result
+from objects.builders import (
     Built,
     claim,
     device_class,
@@ -22,9 +23,8 @@ from builders import (
     template,
     toleration_rule,
 )
-from click.testing import CliRunner, Result
-from simulating import NOW, configuration, in_file, new, node, outcome, planned, written
-from terminals import Terminal
+from unit.cli.simulating import NOW, configuration, in_file, new, node, outcome, planned, written
+from unit.cli.terminals import Terminal
 
 from tollbar import wellknown
 from tollbar.api import webhooks

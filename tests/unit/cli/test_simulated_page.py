@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from transcripts import steps
+from processes.transcripts import steps
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "tasks" / "simulate.md").read_text()

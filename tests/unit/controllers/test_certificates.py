@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import patching
 import pytest
-from managing import Managed
+from fakes.manager import Managed
+from objects import patching
 
 import controllers.certificates
 from tollbar.api import webhooks

@@ -1,7 +1,7 @@
 """The gauge over claims: computed from the cache, once for a scrape."""
 
-from builders import claim, pod
-from claimworld import ClaimsWorld
+from clusters.claims import ClaimsWorld
+from objects.builders import claim, pod
 
 ADMIN = [{"name": "r", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}]
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from builders import claim, pod, template
-from claimworld import ClaimsWorld
-from managing import turns
+from clusters.claims import ClaimsWorld
+from fakes.manager import turns
+from objects.builders import claim, pod, template
 
 from controllers.claims import unseen
 from controllers.claims.mappers import ClaimKey

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import Template, claim, pod, template
-from claimworld import ClaimsWorld
-from clocks import Hand
-from managing import turns
+from clusters.claims import ClaimsWorld
+from fakes.clocks import Hand
+from fakes.manager import turns
+from objects.builders import Template, claim, pod, template
 
 from controllers.claims.consumers import HELD_BACK, TURN
 from controllers.claims.mappers import ClaimKey

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import CREATED, claim, pod, pod_group, template
-from claimworld import ClaimsWorld
+from clusters.claims import ClaimsWorld
+from objects.builders import CREATED, claim, pod, pod_group, template
 
 from controllers.claims import probe, takeover
 from controllers.claims.competing import HOLD, LONGEST, SHORTEST, CompetingGenerators, other_generator_of

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from builders import claim, pod, pod_group, template
-from claimworld import ClaimsWorld
-from managing import drained
+from clusters.claims import ClaimsWorld
+from fakes.manager import drained
+from objects.builders import claim, pod, pod_group, template
 
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object

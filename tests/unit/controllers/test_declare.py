@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import pytest
-from builders import SchedulingGate, scheduling_gate
+from objects.builders import SchedulingGate, scheduling_gate
 
 from controllers.watchdog.declare import RETRY, declare
 from tollbar import wellknown

@@ -3,8 +3,17 @@
 import json
 from typing import Any
 
-from builders import Template, device_class, namespace, pod, template, toleration, toleration_rule, workload_claim
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import (
+    Template,
+    device_class,
+    namespace,
+    pod,
+    template,
+    toleration,
+    toleration_rule,
+    workload_claim,
+)
 
 from controllers import claims, reservations
 from controllers.claims.mappers import ClaimKey

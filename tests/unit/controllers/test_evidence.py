@@ -4,10 +4,10 @@ import logging
 from typing import Any
 
 import pytest
-from builders import TolerationRule, namespace, pod, toleration, toleration_rule
-from clocks import Aged
-from fakes import FakeEngine, has_label
-from worlds import World
+from clusters.strategies import World
+from fakes.clocks import Aged
+from fakes.engine import FakeEngine, has_label
+from objects.builders import TolerationRule, namespace, pod, toleration, toleration_rule
 
 from tollbar.model.objects import Key, Object, key_of
 

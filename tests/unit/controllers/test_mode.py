@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from builders import CREATED, Pod, claim, pod, template
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import CREATED, Pod, claim, pod, template
 
 from controllers import mode
 from controllers.mode.condition import DETECTION_PERIOD, PERIOD, WAITED, waiting

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import patching
 import pytest
-from builders import Pod, namespace, pod, scheduling_gate, toleration_rule
-from clocks import Aged
-from fakes import FakeEngine, expression, has_label
-from worlds import World
+from clusters.strategies import World
+from fakes.clocks import Aged
+from fakes.engine import FakeEngine, expression, has_label
+from objects import patching
+from objects.builders import Pod, namespace, pod, scheduling_gate, toleration_rule
 
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.errors import ApiError, error_from_status

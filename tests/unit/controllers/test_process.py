@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from builders import pod, scheduling_gate
-from managing import Managed, turns
+from fakes.manager import Managed, turns
+from objects.builders import pod, scheduling_gate
 from unit.gates.zones import Zone
 
 from controllers.__main__ import setup

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from builders import CREATED, device_class, namespace, pod, scheduling_gate, template, toleration_rule
-from fakes import has_label, rule
-from managing import drained
-from worlds import World
+from clusters.strategies import World
+from fakes.engine import has_label, rule
+from fakes.manager import drained
+from objects.builders import CREATED, device_class, namespace, pod, scheduling_gate, template, toleration_rule
 
 from controllers.status import COUNTING
 from tollbar.model.objects import Key, Object

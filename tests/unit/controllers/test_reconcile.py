@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from builders import namespace, pod
-from clocks import Aged
-from worlds import World
+from clusters.strategies import World
+from fakes.clocks import Aged
+from objects.builders import namespace, pod
 
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-import patching
 import pytest
-from builders import Pod, namespace, pod, scheduling_gate, toleration, toleration_rule
-from clocks import Aged
-from fakes import FakeEngine, has_label
-from worlds import World
+from clusters.strategies import World
+from fakes.clocks import Aged
+from fakes.engine import FakeEngine, has_label
+from objects import patching
+from objects.builders import Pod, namespace, pod, scheduling_gate, toleration, toleration_rule
 
 from tollbar import wellknown
 from tollbar.decide.gates.release import Refusal

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import Built, claim, pod, template
-from managing import Managed, drained
+from fakes.manager import Managed, drained
+from objects.builders import Built, claim, pod, template
 
 from controllers import reservations
 from controllers.reservations.workloads import Workloads

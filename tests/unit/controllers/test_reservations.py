@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import Claim, claim, pod
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import Claim, claim, pod
 
 from controllers import reservations
 from controllers.reservations import reconcile

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
-from builders import Built, claim, device_class, pod
-from devices import DRIVER, consuming, device, exactly, published, selecting
-from schedulerworld import node, scheduling
+from clusters.scheduler import node, scheduling
+from objects.builders import Built, claim, device_class, pod
+from objects.devices import DRIVER, consuming, device, exactly, published, selecting
 
 from tollbar import cel
 from tollbar.model.objects import Object, spec

@@ -8,9 +8,9 @@ import gc
 from typing import Any
 
 import pytest
-from builders import Built, Pod, claim, device_class, pod
-from devices import device, published
-from schedulerworld import ApiServer, World, enabling, node, scheduling, settled
+from clusters.scheduler import ApiServer, World, enabling, node, scheduling, settled
+from objects.builders import Built, Pod, claim, device_class, pod
+from objects.devices import device, published
 
 from controllers.scheduler.cycle import Attempt
 from tollbar import cel

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
-from toyplugins import POD
+from plugins.toys import POD
 
 from controllers.scheduler.calls import ApiCalls
 from tollbar.model.objects import Object

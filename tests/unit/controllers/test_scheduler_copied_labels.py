@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from builders import Built, pod
-from managing import turns
-from schedulerworld import World, node, scheduling
+from clusters.scheduler import World, node, scheduling
+from fakes.manager import turns
+from objects.builders import Built, pod
 
 from tollbar.model.objects import labels_of
 from tollbar.scheduler.cache.copied import CopiedLabels

@@ -7,11 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
-import schedulerworld
-from builders import pod
-from managing import turns
-from schedulerworld import ApiServer, enabling, in_fake_time, settled
-from toyplugins import POD, framework, handle, node, pod_info
+from clusters import scheduler
+from clusters.scheduler import ApiServer, enabling, in_fake_time, settled
+from fakes.manager import turns
+from objects.builders import pod
+from plugins.toys import POD, framework, handle, node, pod_info
 
 from controllers.scheduler import cycle
 from controllers.scheduler.cycle import Scheduler
@@ -256,10 +256,10 @@ class Prepared:
         return None
 
 
-def delaying(plugin: type[Prepared], api: ApiServer) -> schedulerworld.World:
+def delaying(plugin: type[Prepared], api: ApiServer) -> scheduler.World:
     """A leader with this plugin, which writes what becomes of a Pod after a quarter of a second."""
     own = {"Prepared": plugin}
-    replica = schedulerworld.World(api, plugins=own, configuration=enabling("Prepared"), status_delay=0.25)
+    replica = scheduler.World(api, plugins=own, configuration=enabling("Prepared"), status_delay=0.25)
     replica.lead()
     return replica
 
@@ -275,7 +275,7 @@ def test_nothing_is_written_into_the_status_while_a_binding_is_under_way_that(
     faults: list[str], expected: list[str]
 ) -> None:
     async def calls() -> list[str]:
-        api = ApiServer([schedulerworld.node("n1"), pod("web")], latency=1.0)
+        api = ApiServer([scheduler.node("n1"), pod("web")], latency=1.0)
         api.faults.extend(faults)
         replica = delaying(Prepared, api)
         await settled(replica)
@@ -287,7 +287,7 @@ def test_nothing_is_written_into_the_status_while_a_binding_is_under_way_that(
 
 def test_a_rejection_is_written_after_the_delay() -> None:
     async def written() -> list[list[str]]:
-        api, found = ApiServer([schedulerworld.node("n1", unschedulable=True), pod("web")]), []
+        api, found = ApiServer([scheduler.node("n1", unschedulable=True), pod("web")]), []
         replica = delaying(Prepared, api)
         for _ in range(2):
             await asyncio.sleep(0.2)
@@ -305,11 +305,11 @@ class Slow(Prepared):
 
 def test_a_pod_is_bound_once_what_is_being_written_into_its_status_is_answered() -> None:
     async def bound() -> list[Any]:
-        api = ApiServer([schedulerworld.node("n1"), pod("web")])
+        api = ApiServer([scheduler.node("n1"), pod("web")])
         api.faults.append("hangs after")
         replica, found = delaying(Slow, api), []
         for _ in range(2):
-            await asyncio.sleep(schedulerworld.SLOW)
+            await asyncio.sleep(scheduler.SLOW)
             found.append([each for each in api.calls if each.startswith(("bind", "patch"))])
         await replica.stop()
         return found

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from builders import claim, device_class, pod
-from devices import published, taint_rule
-from managing import Managed, turns
-from schedulerworld import ApiServer, World, enabling, node, scheduling
+from clusters.scheduler import ApiServer, World, enabling, node, scheduling
+from fakes.manager import Managed, turns
+from objects.builders import claim, device_class, pod
+from objects.devices import published, taint_rule
 
 from tollbar.model.objects import Key, Object, labels_of
 from tollbar.scheduler.cache.podinfo import Shape, Shapes

@@ -9,11 +9,11 @@ from types import FunctionType, ModuleType
 from typing import Final
 
 import pytest
-from builders import Built, claim, device_class, pod
-from devices import DRIVER, device, exactly, published, selecting
-from managing import Told
+from clusters.scheduler import ApiServer, World, node, scheduling, settled
+from fakes.manager import Told
+from objects.builders import Built, claim, device_class, pod
+from objects.devices import DRIVER, device, exactly, published, selecting
 from prometheus_client.metrics import MetricWrapperBase
-from schedulerworld import ApiServer, World, node, scheduling, settled
 
 from tollbar import cel
 from tollbar.model.changelog import ChangeLog

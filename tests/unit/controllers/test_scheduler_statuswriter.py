@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from builders import Built, pod
-from schedulerworld import in_fake_time
+from clusters.scheduler import in_fake_time
+from objects.builders import Built, pod
 
 from controllers.scheduler.statuswriter import _MOST, StatusWriter
 from tollbar.model.objects import Object

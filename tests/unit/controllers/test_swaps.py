@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from builders import CREATED, claim, device_class, namespace, pod, toleration_rule
-from fakes import FakeEngine, expression, wants_class
-from managing import Managed, drained
+from fakes.engine import FakeEngine, expression, wants_class
+from fakes.manager import Managed, drained
+from objects.builders import CREATED, claim, device_class, namespace, pod, toleration_rule
 
 from controllers import swaps
 from tollbar import wellknown

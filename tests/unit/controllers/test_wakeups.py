@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import (
+from clusters.strategies import ONLY_TEAM_A, World
+from objects.builders import (
     Built,
     claim,
     device_class,
@@ -14,7 +15,6 @@ from builders import (
     template,
     toleration_rule,
 )
-from worlds import ONLY_TEAM_A, World
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object

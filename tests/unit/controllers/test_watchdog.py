@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from builders import CREATED, Pod, SchedulingGate, pod, scheduling_gate
-from clocks import Aged
-from managing import Managed
+from fakes.clocks import Aged
+from fakes.manager import Managed
+from objects.builders import CREATED, Pod, SchedulingGate, pod, scheduling_gate
 
 from controllers import watchdog
 from controllers.watchdog.reconcile import TOLD_AT_ONCE

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import Built, Claim, claim, pod_group, template, workload_claim
-from clocks import Aged, Hand
-from managing import Managed, turns
+from fakes.clocks import Aged, Hand
+from fakes.manager import Managed, turns
+from objects.builders import Built, Claim, claim, pod_group, template, workload_claim
 
 from controllers import reservations
 from tollbar.decide.claims.reservations import RECHECK, State

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import claim
-from clocks import Hand
-from managing import Managed, turns
+from fakes.clocks import Hand
+from fakes.manager import Managed, turns
+from objects.builders import claim
 
 from controllers import reservations
 from controllers.reservations.workloads import Workloads, projection

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import pytest
-from builders import device_class
-from devices import (
+from objects.builders import device_class
+from objects.devices import (
     DRIVER,
     claiming,
     consuming,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from builders import Built
-from devices import DRIVER, a_claim, allocation, published, share, shared, whole
+from objects.builders import Built
+from objects.devices import DRIVER, a_claim, allocation, published, share, shared, whole
 
 from tollbar.dra.claims import EXTENDED_RESOURCES, Claims, Refused
 from tollbar.dra.state import AllocatedState

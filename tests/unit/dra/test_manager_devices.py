@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders import Built, device_class
-from devices import TAINT, published, taint_rule
+from objects.builders import Built, device_class
+from objects.devices import TAINT, published, taint_rule
 
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.manager import DraManager

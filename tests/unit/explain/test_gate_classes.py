@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from builders import Pod, claim, namespace, pod, template
-from situations import NOW, lease
+from objects.builders import Pod, claim, namespace, pod, template
+from unit.explain.situations import NOW, lease
 from unit.gates.zones import BATCH, Zone, config_map, saying
 
 from tollbar.explain import pods, text

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from builders import claim, device_class, namespace, pod, template, toleration_rule
-from devices import allocation, published, taint_rule
-from schedulerworld import node
-from situations import GPU, HELD, NOW, TAINT, TAINTED, TOLERATION, WANTS_GPU, claiming, rule, wanting
+from clusters.scheduler import node
+from objects.builders import claim, device_class, namespace, pod, template, toleration_rule
+from objects.devices import allocation, published, taint_rule
+from unit.explain.situations import GPU, HELD, NOW, TAINT, TAINTED, TOLERATION, WANTS_GPU, claiming, rule, wanting
 
 from tollbar.explain import objects, text
 from tollbar.explain.values import Explanation

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from builders import device_class, namespace, pod, scheduling_gate, toleration, toleration_rule
-from devices import a_claim, published, whole
-from schedulerworld import node
-from situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming, lease
+from clusters.scheduler import node
+from objects.builders import device_class, namespace, pod, scheduling_gate, toleration, toleration_rule
+from objects.devices import a_claim, published, whole
+from unit.explain.situations import GPU, NOW, SITUATIONS, TOLERATION, WANTS_GPU, Situation, claiming, lease
 
 from tollbar import wellknown
 from tollbar.explain import pods, text

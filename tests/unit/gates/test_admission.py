@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import patching
 import pytest
-from builders import Pod, namespace, pod
-from fakes import FakeEngine
+from fakes.engine import FakeEngine
+from objects import patching
+from objects.builders import Pod, namespace, pod
 from unit.gates.zones import BATCH, ZONE, Closed, Reporting, Zone, config_map, saying
 from unit.webhooks.reviews import about_pod
 

@@ -1,11 +1,11 @@
-"""What a release changes in a Pod, compared as Kueue compares a Pod with its Workload (tests/kueue.py)."""
+"""What a release changes in a Pod, compared as Kueue compares a Pod with its Workload (tests/e2e/kueue.py)."""
 
 from typing import Any
 
-import kueue
 import pytest
-from builders import pod
-from patching import apply
+from e2e import kueue
+from objects.builders import pod
+from objects.patching import apply
 
 from tollbar.decide.gates import mutations
 from tollbar.gates import Mutation

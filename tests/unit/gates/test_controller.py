@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import patching
 import pytest
-from builders import Pod, namespace, pod, scheduling_gate
-from clocks import Aged
-from managing import Managed, drained, turns
+from fakes.clocks import Aged
+from fakes.manager import Managed, drained, turns
+from objects import patching
+from objects.builders import Pod, namespace, pod, scheduling_gate
 from unit.gates.zones import BATCH, MAPS, ZONE, Reporting, Zone, config_map, saying
 
 from tollbar.gates import Answer, Facts, Gate, Hold, Ledger, Mutation, NotMine, Reads, Release, controller

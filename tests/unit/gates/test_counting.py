@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from builders import Built, Pod, claim, device_class, namespace, pod, template
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import Built, Pod, claim, device_class, namespace, pod, template
 
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import counting

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from builders import Built, Pod, namespace, pod
-from managing import Managed, turns
+from fakes.manager import Managed, turns
+from objects.builders import Built, Pod, namespace, pod
 
 from tollbar.decide.gates import ordinals
 from tollbar.gates import Facts, Hold, Release

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import claim, device_class, namespace, pod, template
+from objects.builders import claim, device_class, namespace, pod, template
 
 from tollbar.cel import engine
 from tollbar.decide.rules import rulestatus

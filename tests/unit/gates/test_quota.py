@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
-from managing import Managed, turns
+from fakes.manager import Managed, turns
+from objects.builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
 
 from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
 from tollbar.gates import quota as quotas

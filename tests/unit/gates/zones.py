@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import examples
+from plugins import examples
 
 from tollbar.gates import Facts, Gate
 from tollbar.model.objects import Object

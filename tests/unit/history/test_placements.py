@@ -1,8 +1,8 @@
 """The checker of placements finds what it is there to find, and nothing in a scheduling as it should be."""
 
 import pytest
-from placements import leftovers, wrongs
-from recording import Change
+from history.placements import leftovers, wrongs
+from history.recording import Change
 
 from tollbar.model.objects import Object, metadata
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from recording import Recorder
+from history.recording import Recorder
 
 from tollbar.model.objects import Object
 from tollbar.runtime.client import Client

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from builders import claim, device_class, pod, template
-from fakes import Watched
+from fakes.engine import Watched
+from objects.builders import claim, device_class, pod, template
 
 from tollbar.model import claims, pods
 from tollbar.model.claims import Unresolved

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import patching
 import pytest
+from objects import patching
 
 from tollbar.model import jsonpatch
 

@@ -1,7 +1,7 @@
 """Field managers, from managedFields and from what caches keep of them."""
 
 import pytest
-from builders import Claim, claim, pod
+from objects.builders import Claim, claim, pod
 
 from tollbar import wellknown
 from tollbar.model import managers

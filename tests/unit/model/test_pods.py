@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from builders import CREATED, Pod, pod
+from objects.builders import CREATED, Pod, pod
 
 from tollbar import wellknown
 from tollbar.model import pods

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from builders import Built, claim
+from objects.builders import Built, claim
 
 from tollbar.model.objects import Key, Object
 from tollbar.model.workloads import (

@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import (
+from clusters.scheduler import node
+from objects.builders import (
     CREATED,
     Built,
     claim,
@@ -17,8 +18,7 @@ from builders import (
     toleration,
     toleration_rule,
 )
-from devices import DRIVER, allocation, published, taint_rule
-from schedulerworld import node
+from objects.devices import DRIVER, allocation, published, taint_rule
 
 from tollbar.decide.pods.matching import Truth
 from tollbar.model.objects import Key, Object

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from builders import CREATED, claim, pod, scheduling_gate
-from schedulerworld import node
+from clusters.scheduler import node
+from objects.builders import CREATED, claim, pod, scheduling_gate
 
 from tollbar.explain import pods
 from tollbar.explain.causes import Cause

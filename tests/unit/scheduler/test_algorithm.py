@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oneplugin import handle
-from oneplugin import pod as a_pod
-from toyplugins import (
+from plugins.tables import handle
+from plugins.tables import pod as a_pod
+from plugins.toys import (
     POD,
     FilterToy,
     MaskToy,

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from builders import Pod, pod
+from objects.builders import Pod, pod
 
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource

@@ -1,6 +1,6 @@
 """Uids of objects that are known to be gone."""
 
-from builders import pod
+from objects.builders import pod
 
 from tollbar.model import resources
 from tollbar.model.objects import key_of

@@ -1,7 +1,7 @@
 """Evictions from tainted devices, as the Pods' conditions tell them, and the allocations that they are about."""
 
 import pytest
-from builders import Claim, Pod, claim, pod, pod_group
+from objects.builders import Claim, Pod, claim, pod, pod_group
 
 from tollbar.model.claims import allocation_of, pod_entry, pod_group_entry
 from tollbar.model.objects import Key

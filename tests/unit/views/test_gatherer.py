@@ -1,8 +1,8 @@
 """What decisions about Pods are made from: who is managed, what the gate says, whether everything is known."""
 
 import pytest
-from builders import claim, device_class, namespace, pod, scheduling_gate, template, toleration_rule
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import claim, device_class, namespace, pod, scheduling_gate, template, toleration_rule
 
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.model.objects import Key, Object

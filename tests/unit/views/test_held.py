@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from builders import CREATED, Pod, pod
 from hypothesis import given
 from hypothesis import strategies as st
+from objects.builders import CREATED, Pod, pod
 
 from tollbar.model import timestamps
 from tollbar.model.objects import key_of, metadata

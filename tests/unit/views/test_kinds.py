@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import claim, device_class, pod, scheduling_gate, template
+from objects.builders import claim, device_class, pod, scheduling_gate, template
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object

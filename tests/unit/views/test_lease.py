@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import pytest
-from builders import Built
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import Built
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object

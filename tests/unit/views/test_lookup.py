@@ -1,7 +1,7 @@
 """The questions that decisions ask about other objects, answered from stores."""
 
 import pytest
-from builders import CREATED, claim, device_class, namespace, pod, pod_group, template
+from objects.builders import CREATED, claim, device_class, namespace, pod, pod_group, template
 
 from tollbar.model.objects import Key, Object
 from tollbar.views.lookup import ClaimLookup, PackageLookup

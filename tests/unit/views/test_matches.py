@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from builders import CREATED, pod
-from fakes import has_label, rule
+from fakes.engine import has_label, rule
+from objects.builders import CREATED, pod
 
 from tollbar.decide.rules.rulestatus import LastMatch
 from tollbar.model import resources

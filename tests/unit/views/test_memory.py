@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import CREATED, Pod, pod
-from devices import device, published
-from fakes import has_label, rule
+from fakes.engine import has_label, rule
+from objects.builders import CREATED, Pod, pod
+from objects.devices import device, published
 
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime import packed, sharing

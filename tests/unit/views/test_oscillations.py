@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from builders import claim, pod
-from clocks import Hand
+from fakes.clocks import Hand
+from objects.builders import claim, pod
 
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object

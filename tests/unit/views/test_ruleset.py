@@ -1,7 +1,7 @@
 """The rules in force, compiled once per change."""
 
-from builders import TolerationRule, toleration, toleration_rule
-from fakes import FakeEngine, FakeProgram
+from fakes.engine import FakeEngine, FakeProgram
+from objects.builders import TolerationRule, toleration, toleration_rule
 
 from tollbar.cel import CelError
 from tollbar.decide.rules.rule import Problem, Rule

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from blockbuster import blockbuster_ctx
-from builders import claim, device_class, namespace, template, toleration_rule
-from managing import Managed
+from fakes.manager import Managed
+from objects.builders import claim, device_class, namespace, template, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM
 
 from tollbar.cel import CelEngine, engine

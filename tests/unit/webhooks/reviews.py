@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from builders import Pod, pod, toleration
+from objects.builders import Pod, pod, toleration
 
 from tollbar.model.objects import Object, key_of
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from builders import claim, template, toleration, toleration_rule
-from patching import apply
+from objects.builders import claim, template, toleration, toleration_rule
+from objects.patching import apply
 from unit.webhooks.reviews import GPU_CLAIM, about_pod
 
 from tollbar.model.objects import Object

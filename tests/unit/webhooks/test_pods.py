@@ -8,7 +8,7 @@ from typing import Any
 import jsonpatch
 import orjson
 import pytest
-from builders import scheduling_gate, toleration, toleration_rule
+from objects.builders import scheduling_gate, toleration, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM, about_pod, new_pod, review_of
 
 from tollbar.decide.pods.scope import AdmissionMode

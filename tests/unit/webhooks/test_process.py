@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from managing import Managed
+from fakes.manager import Managed
 
 from tollbar.runtime import config, log, process
 from tollbar.runtime.client import Client

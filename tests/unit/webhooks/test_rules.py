@@ -1,7 +1,7 @@
 """Reviews of TolerationRules and SchedulingGates: what is refused, and with which words."""
 
 import pytest
-from builders import namespace, scheduling_gate, toleration, toleration_rule
+from objects.builders import namespace, scheduling_gate, toleration, toleration_rule
 from unit.webhooks.reviews import GPU_CLAIM, about_ours, about_pod
 
 from tollbar.model.objects import Object

@@ -17,7 +17,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from managing import Managed
+from fakes.manager import Managed
 from unit.webhooks.serving import PATIENT
 
 from tollbar.model.certificates import KeyPair

@@ -1,7 +1,7 @@
 """Claims as `tollbar status` shows them, of which it keeps little while it lists them."""
 
 import pytest
-from builders import Claim, claim
+from objects.builders import Claim, claim
 
 from tollbar import wellknown
 from tollbar.cli.status.claims import generator, read_of, reservations

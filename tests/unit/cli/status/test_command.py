@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 import pytest
-from builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rule
 from click.testing import CliRunner
-from transcripts import steps
+from objects.builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rule
+from processes.transcripts import steps
 
 import tollbar
 from tollbar import wellknown

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from builders import CREATED, NAMESPACE, pod, scheduling_gate
+from objects.builders import CREATED, NAMESPACE, pod, scheduling_gate
 
 from tollbar import wellknown
 from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of, read_of

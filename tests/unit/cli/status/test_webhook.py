@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import trustme
-from builders import Built
 from cryptography import x509
+from objects.builders import Built
 
 from tollbar.api import webhooks
 from tollbar.cli.reading import Reading

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from builders import claim, pod, pod_group, template
-from claimworld import cached, view_of
+from clusters.claims import cached, view_of
+from objects.builders import claim, pod, pod_group, template
 
 from tollbar import wellknown
 from tollbar.decide.claims.consumers import (

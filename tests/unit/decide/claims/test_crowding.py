@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from builders import Built, Pod, claim, pod, pod_group
+from objects.builders import Built, Pod, claim, pod, pod_group
 
 from tollbar.decide.claims.crowding import crowding
 from tollbar.decide.claims.reservations import Knowledge, ReservationFacts, ReservationPlan, Workload, decide

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from builders import claim
+from objects.builders import claim
 
 from tollbar.decide.claims import deallocation
 from tollbar.model.claims import Deallocation

@@ -4,9 +4,18 @@ import json
 from typing import Any
 
 import pytest
-from builders import Claim, TolerationRule, claim, device_class, namespace, template, toleration, toleration_rule
-from managing import Managed
-from patching import apply
+from fakes.manager import Managed
+from objects.builders import (
+    Claim,
+    TolerationRule,
+    claim,
+    device_class,
+    namespace,
+    template,
+    toleration,
+    toleration_rule,
+)
+from objects.patching import apply
 
 from tollbar import wellknown
 from tollbar.cel import engine

@@ -1,7 +1,7 @@
 """Pods in the place of their workload: nobody loses anything, and what nobody uses is freed."""
 
 import pytest
-from builders import Claim, claim, pod
+from objects.builders import Claim, claim, pod
 
 from tollbar.decide.claims.draining import DrainingFacts, decide
 from tollbar.model.claims import Deallocation, pod_entry

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from builders import CREATED
+from objects.builders import CREATED
 
 from tollbar.decide.claims import events
 from tollbar.decide.claims.modes import RECENTLY, ModeFacts, decide, read, record, was_generating

@@ -1,7 +1,7 @@
 """The PodGroup of a WorkloadClaim: made, kept, given back, and never somebody else's."""
 
 import pytest
-from builders import Built, Claim, Pod, claim, pod_group, workload_claim
+from objects.builders import Built, Claim, Pod, claim, pod_group, workload_claim
 
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims.podgroups import (

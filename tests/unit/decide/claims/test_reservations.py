@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import Built, Claim, claim, pod
+from objects.builders import Built, Claim, claim, pod
 
 from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.reservations import (

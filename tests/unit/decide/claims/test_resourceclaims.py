@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from builders import claim, pod, pod_group
-from claimworld import view_of
+from clusters.claims import view_of
+from objects.builders import claim, pod, pod_group
 
 from tollbar.decide.claims.resourceclaims import ClaimFacts, ClaimPlan, decide, references_to_clean
 from tollbar.model.ask import Absence, Answers, Ask, Get

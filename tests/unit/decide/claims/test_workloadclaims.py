@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, Built, Claim, claim, pod, pod_group, template, workload_claim
+from objects.builders import CREATED, Built, Claim, claim, pod, pod_group, template, workload_claim
 
 from tollbar.api.workloads import parse_workload_claim
 from tollbar.decide.claims.podgroups import PodGroupPlan

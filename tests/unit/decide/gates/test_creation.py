@@ -3,7 +3,7 @@
 from functools import cached_property
 
 import pytest
-from builders import pod
+from objects.builders import pod
 
 from tollbar.decide.chain import first_answer
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release

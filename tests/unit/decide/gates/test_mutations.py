@@ -1,8 +1,8 @@
 """What a release may change in a Pod: what the API server would refuse, and the patch."""
 
-import patching
 import pytest
-from builders import Pod, pod, toleration
+from objects import patching
+from objects.builders import Pod, pod, toleration
 
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Mutation

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from builders import Pod, pod
+from objects.builders import Pod, pod
 
 from tollbar.decide.gates import ordinals
 from tollbar.decide.gates.answers import Answer, Hold

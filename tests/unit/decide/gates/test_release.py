@@ -3,7 +3,7 @@
 from functools import cached_property
 
 import pytest
-from builders import CREATED, Pod, pod, toleration
+from objects.builders import CREATED, Pod, pod, toleration
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, Release
 from tollbar.decide.gates.release import Case, Plan, after_refusal, plan

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import patching
-from builders import Pod, claim, device_class, namespace, pod, template, toleration
-from fakes import FakeEngine, expression, has_label, no_selector, rule, wants_class
+from fakes.engine import FakeEngine, expression, has_label, no_selector, rule, wants_class
+from objects import patching
+from objects.builders import Pod, claim, device_class, namespace, pod, template, toleration
 
 from tollbar import wellknown
 from tollbar.decide.pods import admission, package

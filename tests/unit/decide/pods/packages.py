@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from builders import claim, device_class, namespace, pod
-from fakes import FakeEngine, no_selector
+from fakes.engine import FakeEngine, no_selector
+from objects.builders import claim, device_class, namespace, pod
 
 from tollbar.cel import UNKNOWN, CelError, CostBudget
 from tollbar.decide.pods.matching import CostLimits, Evaluator, Truth, Verdict

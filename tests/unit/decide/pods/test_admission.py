@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from builders import claim, pod, toleration
-from fakes import failing, in_words, rule
+from fakes.engine import failing, in_words, rule
+from objects.builders import claim, pod, toleration
 from unit.decide.pods.admissionplans import (
     ADD_LABEL,
     APP,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from builders import claim, device_class
+from objects.builders import claim, device_class
 
 from tollbar.decide.pods import alternatives
 from tollbar.decide.pods.alternatives import Alternative

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import claim, pod
-from fakes import FakeEngine, Watched, expression, has_label, no_selector, rule
+from fakes.engine import FakeEngine, Watched, expression, has_label, no_selector, rule
+from objects.builders import claim, pod
 from unit.decide.pods.packages import (
     BUILDING,
     EXCEEDED,

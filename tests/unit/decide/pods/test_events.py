@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from builders import toleration
+from objects.builders import toleration
 
 from tollbar.decide.pods import events
 from tollbar.decide.pods.justification import Given

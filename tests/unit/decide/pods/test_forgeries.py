@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import patching
 import pytest
-from builders import toleration
-from fakes import failing, in_words, rule
+from fakes.engine import failing, in_words, rule
+from objects import patching
+from objects.builders import toleration
 from unit.decide.pods.admissionplans import (
     APP,
     CLUSTER,

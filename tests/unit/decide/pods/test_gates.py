@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from builders import claim, toleration
-from fakes import in_words
+from fakes.engine import in_words
+from objects.builders import claim, toleration
 from unit.decide.pods.gateplans import (
     APP,
     APPEND,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, claim, device_class, namespace, pod, toleration
-from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+from fakes.engine import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+from objects.builders import CREATED, claim, device_class, namespace, pod, toleration
 
 from tollbar import wellknown
 from tollbar.decide.pods import justification

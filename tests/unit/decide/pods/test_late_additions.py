@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import patching
 import pytest
-from builders import Pod, toleration
-from fakes import in_words
+from fakes.engine import in_words
+from objects import patching
+from objects.builders import Pod, toleration
 from unit.decide.pods.gateplans import (
     APP,
     APPEND,

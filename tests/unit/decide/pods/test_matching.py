@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from builders import claim, device_class, namespace, pod
-from fakes import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
+from fakes.engine import FakeEngine, expression, failing, has_label, no_selector, rule, wants_class
+from objects.builders import claim, device_class, namespace, pod
 from unit.decide.pods.packages import (
     BUILDING,
     CLAIM_MISSING,

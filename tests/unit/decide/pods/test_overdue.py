@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from builders import CREATED, Pod, pod
+from objects.builders import CREATED, Pod, pod
 
 from tollbar.decide.pods import overdue
 from tollbar.decide.pods.scope import GatePolicy

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from builders import Claim, Pod, claim, device_class, namespace, pod, template
+from objects.builders import Claim, Pod, claim, device_class, namespace, pod, template
 
 from tollbar.decide.pods import package
 from tollbar.decide.pods.package import Missing, Package

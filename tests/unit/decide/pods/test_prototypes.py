@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from builders import claim, device_class
-from fakes import FakeEngine, FakeProgram, no_selector, rule
+from fakes.engine import FakeEngine, FakeProgram, no_selector, rule
+from objects.builders import claim, device_class
 from unit.decide.pods.packages import BUILDING, EXCEEDED, NO, PLENTY, YES, package
 
 from tollbar.cel import COMPILE, CelError

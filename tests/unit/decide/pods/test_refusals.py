@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-import patching
 import pytest
-from builders import Pod
-from fakes import in_words
+from fakes.engine import in_words
+from objects import patching
+from objects.builders import Pod
 from unit.decide.pods.gateplans import (
     APP,
     BLOCKED,

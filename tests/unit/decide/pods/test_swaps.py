@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from builders import CREATED, Claim, Pod, claim, device_class, namespace, pod
-from fakes import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+from fakes.engine import FakeEngine, FakeProgram, expression, failing, has_label, no_selector, rule, wants_class
+from objects.builders import CREATED, Claim, Pod, claim, device_class, namespace, pod
 
 from tollbar import wellknown
 from tollbar.decide.pods import swaps

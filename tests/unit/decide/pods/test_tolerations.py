@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from builders import Pod, pod, toleration
-from fakes import expression, rule
+from fakes.engine import expression, rule
+from objects.builders import Pod, pod, toleration
 
 from tollbar import wellknown
 from tollbar.decide.pods import tolerations

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from builders import (
+from fakes.manager import Managed
+from objects.builders import (
     CREATED,
     DeviceClass,
     Pod,
@@ -17,7 +18,6 @@ from builders import (
     toleration,
     toleration_rule,
 )
-from managing import Managed
 
 from controllers.gates.predicates import Predicates
 from tollbar.cel import engine

@@ -1,8 +1,8 @@
 """How many devices a claim asks for; Kubernetes is asked in tests/integration/test_device_quotas.py."""
 
 import pytest
-from builders import claim
-from devicequotas import COUNTED, DEVICES, exactly
+from objects.builders import claim
+from objects.devicequotas import COUNTED, DEVICES, exactly
 
 from tollbar.decide.quotas.devices import by_class, is_of_devices
 from tollbar.model.objects import Object

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from builders import ready_status
+from objects.builders import ready_status
 
 from tollbar.api.reasons import QuotaReason
 from tollbar.decide.quotas.quotastatus import Usage, decide

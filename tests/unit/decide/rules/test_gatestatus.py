@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, ready_status, scheduling_gate
+from objects.builders import CREATED, ready_status, scheduling_gate
 
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.decide.rules import gatestatus

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, TolerationRule, namespace, toleration, toleration_rule
-from fakes import FakeEngine, FakeProgram, expression, rule
+from fakes.engine import FakeEngine, FakeProgram, expression, rule
+from objects.builders import CREATED, TolerationRule, namespace, toleration, toleration_rule
 
 from tollbar.cel import CelError, devices
 from tollbar.decide.rules.placements import Placement, compile_placement

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import CREATED, ready_status, toleration_rule
-from fakes import expression, has_label, rule, wants_class
+from fakes.engine import expression, has_label, rule, wants_class
+from objects.builders import CREATED, ready_status, toleration_rule
 
 from tollbar.decide.rules import rulestatus
 from tollbar.decide.rules.placements import Placement

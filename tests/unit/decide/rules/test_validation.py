@@ -1,8 +1,8 @@
 """What is wrong with a rule or a gate, each with the reason that a condition has for it."""
 
 import pytest
-from builders import TolerationRule, scheduling_gate, toleration, toleration_rule
-from fakes import FakeEngine, FakeProgram
+from fakes.engine import FakeEngine, FakeProgram
+from objects.builders import TolerationRule, scheduling_gate, toleration, toleration_rule
 
 from tollbar.decide.rules.rule import Problem, problem
 from tollbar.decide.rules.validation import gate_errors, rule_errors, rule_warnings

@@ -4,7 +4,7 @@ import gc
 from typing import Any
 
 import pytest
-from topologies import counted_anew
+from plugins.topologies import counted_anew
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache import groups, table

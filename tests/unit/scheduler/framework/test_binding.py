@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from toyplugins import BOOM, PENDING, POD, Named, answer, error, framework, without_cause
+from plugins.toys import BOOM, PENDING, POD, Named, answer, error, framework, without_cause
 
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import PreFlight, Wait

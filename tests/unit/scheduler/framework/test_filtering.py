@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from toyplugins import (
+from plugins.toys import (
     BOOM,
     PENDING,
     POD,

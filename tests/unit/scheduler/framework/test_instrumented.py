@@ -1,6 +1,6 @@
 """How long extension points and single plugins take, and how often plugins are called, is measured."""
 
-from toyplugins import POD, MaskToy, Measured, PreFilterToy, done, framework, handle, snapshot
+from plugins.toys import POD, MaskToy, Measured, PreFilterToy, done, framework, handle, snapshot
 
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.status import SKIP, failed

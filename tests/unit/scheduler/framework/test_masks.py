@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from toyplugins import BOOM, POD, MaskToy, answer, done, error, framework, snapshot, without_cause
+from plugins.toys import BOOM, POD, MaskToy, answer, done, error, framework, snapshot, without_cause
 
 from tollbar.scheduler.algorithm import schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState

@@ -7,7 +7,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from toyplugins import FilterToy, Named, PreFilterToy, done, framework, handle, pod_info
+from plugins.toys import FilterToy, Named, PreFilterToy, done, framework, handle, pod_info
 
 from tollbar.model import changelog
 from tollbar.model.objects import Object

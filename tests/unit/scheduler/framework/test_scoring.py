@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toyplugins import (
+from plugins.toys import (
     BOOM,
     POD,
     PreFilterToy,

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from toyplugins import Named, done, framework, handle, snapshot
+from plugins.toys import Named, done, framework, handle, snapshot
 
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.framework.cyclestate import CycleState

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from toyplugins import POD, Named, framework, handle
+from plugins.toys import POD, Named, framework, handle
 
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import PreFlight

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from oneplugin import handle, pod, said
+from plugins.tables import handle, pod, said
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from topologies import lister
-from toyplugins import Nominations, done
+from plugins.topologies import lister
+from plugins.toys import Nominations, done
 
 from tollbar.model.objects import Object
 from tollbar.runtime.errors import ApiError, NotFound

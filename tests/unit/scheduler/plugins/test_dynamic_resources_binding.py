@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders import Built, Pod, pod_group
-from builders import pod as a_pod
-from devices import DRIVER, a_claim, allocation
-from deviceworld import (
+from objects.builders import Built, Pod, pod_group
+from objects.builders import pod as a_pod
+from objects.devices import DRIVER, a_claim, allocation
+from plugins.dynamicresources import (
     ALLOCATED,
     BOUND,
     CLAIM,
@@ -30,7 +30,7 @@ from deviceworld import (
     reserved,
     said,
 )
-from listing import Listing
+from plugins.listing import Listing
 
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object, key_of

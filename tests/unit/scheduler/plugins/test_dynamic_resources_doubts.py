@@ -4,10 +4,23 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from builders import Built
-from builders import pod as a_pod
-from devices import a_claim, published, share
-from deviceworld import ALLOCATED, CLAIM, CONFLICT, DOWN, N1, STAMP, WEB, Api, World, info, reserved, wanting
+from objects.builders import Built
+from objects.builders import pod as a_pod
+from objects.devices import a_claim, published, share
+from plugins.dynamicresources import (
+    ALLOCATED,
+    CLAIM,
+    CONFLICT,
+    DOWN,
+    N1,
+    STAMP,
+    WEB,
+    Api,
+    World,
+    info,
+    reserved,
+    wanting,
+)
 
 from tollbar.model.objects import Key, Object, metadata
 from tollbar.runtime.errors import Conflict, Unreachable

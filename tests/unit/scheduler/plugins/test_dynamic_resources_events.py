@@ -1,10 +1,10 @@
 """DynamicResources: which changes wake a Pod that waits for claims or devices."""
 
 import pytest
-from builders import Pod
-from builders import pod as a_pod
-from devices import a_claim
-from deviceworld import ALLOCATED, CLAIM, WEB, World, info
+from objects.builders import Pod
+from objects.builders import pod as a_pod
+from objects.devices import a_claim
+from plugins.dynamicresources import ALLOCATED, CLAIM, WEB, World, info
 
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.framework.events import QueueingHint

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from builders import Pod, device_class
-from builders import pod as a_pod
-from devices import a_claim
-from deviceworld import CANNOT, CLAIM, DOWN, N1, UU, World, node
+from objects.builders import Pod, device_class
+from objects.builders import pod as a_pod
+from objects.devices import a_claim
+from plugins.dynamicresources import CANNOT, CLAIM, DOWN, N1, UU, World, node
 
 from tollbar import wellknown
 from tollbar.model.objects import Object

@@ -1,11 +1,24 @@
 """DynamicResources: which claims hold a Pod back, in the queue and at the start of its attempt."""
 
 import pytest
-from builders import Built, Pod, pod_group
-from builders import pod as a_pod
-from devices import allocation
-from deviceworld import ALTERNATIVES, CLAIM, DELETING, GROUP, MEMBER, N1, UU, WEB, World, info, requesting, said
-from listing import Listing
+from objects.builders import Built, Pod, pod_group
+from objects.builders import pod as a_pod
+from objects.devices import allocation
+from plugins.dynamicresources import (
+    ALTERNATIVES,
+    CLAIM,
+    DELETING,
+    GROUP,
+    MEMBER,
+    N1,
+    UU,
+    WEB,
+    World,
+    info,
+    requesting,
+    said,
+)
+from plugins.listing import Listing
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import POD_GROUPS

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import pytest
-from builders import pod as a_pod
-from devices import a_claim
-from deviceworld import BOUND, CLAIM, DOWN, N1, WEB, World, conditions, on_node, reserved
+from objects.builders import pod as a_pod
+from objects.devices import a_claim
+from plugins.dynamicresources import BOUND, CLAIM, DOWN, N1, WEB, World, conditions, on_node, reserved
 
 from tollbar.model.objects import Key, Object, key_of
 

@@ -5,10 +5,10 @@ import itertools
 from typing import Any
 
 import pytest
-from builders import Built, device_class
-from builders import pod as a_pod
-from devices import DRIVER, a_claim, allocation, published, shared, whole
-from deviceworld import (
+from objects.builders import Built, device_class
+from objects.builders import pod as a_pod
+from objects.devices import DRIVER, a_claim, allocation, published, shared, whole
+from plugins.dynamicresources import (
     ALTERNATIVES,
     CANNOT,
     CLAIM,
@@ -25,7 +25,7 @@ from deviceworld import (
     said,
     wanting,
 )
-from toyplugins import MaskToy, ScoreToy, done, framework
+from plugins.toys import MaskToy, ScoreToy, done, framework
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod

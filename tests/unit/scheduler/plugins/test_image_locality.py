@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from oneplugin import cluster, handle, info, node, pod, scored
+from plugins.tables import cluster, handle, info, node, pod, scored
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pytest
-from topologies import (
+from plugins.topologies import (
     HOST,
     NO_ARGUMENTS,
     WEB,
@@ -20,7 +20,7 @@ from topologies import (
     scored,
     world,
 )
-from toyplugins import done
+from plugins.toys import done
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders import Built, device_class
-from builders import pod as a_pod
-from devices import a_claim, allocation, published
-from deviceworld import World, info, node, said
+from objects.builders import Built, device_class
+from objects.builders import pod as a_pod
+from objects.devices import a_claim, allocation, published
+from plugins.dynamicresources import World, info, node, said
 
 N1, N2 = published("s1", "g0", node="n1"), published("s2", "g1", node="n2")
 UNAVAILABLE = "UnschedulableAndUnresolvable: resourceclaim not available on the node"

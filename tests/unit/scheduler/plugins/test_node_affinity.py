@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from oneplugin import cluster, filtered, handle, hinted, info, node, pod, said, scored
+from plugins.tables import cluster, filtered, handle, hinted, info, node, pod, said, scored
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

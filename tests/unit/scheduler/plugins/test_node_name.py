@@ -1,7 +1,7 @@
 """NodeName: a Pod that names its Node."""
 
 import pytest
-from oneplugin import cluster, filtered, handle, hinted, info, node, pod
+from plugins.tables import cluster, filtered, handle, hinted, info, node, pod
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState

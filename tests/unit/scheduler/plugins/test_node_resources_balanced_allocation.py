@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from oneplugin import handle, info, node, pod, requesting, scored
+from plugins.tables import handle, info, node, pod, requesting, scored
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo

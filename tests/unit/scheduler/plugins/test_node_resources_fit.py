@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from devices import DRIVER, device, held, resource_slice, selecting
-from oneplugin import filtered, handle, hinted, info, node, obj, pod, requesting, scored
+from objects.devices import DRIVER, device, held, resource_slice, selecting
+from plugins.tables import filtered, handle, hinted, info, node, obj, pod, requesting, scored
 
 from tollbar.dra import AllocatedState, Inventory
 from tollbar.model.objects import Object

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from oneplugin import filtered, handle, hinted, info, node, pod
+from plugins.tables import filtered, handle, hinted, info, node, pod
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

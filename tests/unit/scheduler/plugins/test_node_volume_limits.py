@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from listing import Listing
-from oneplugin import claiming, filtered, handle, hinted, info, node, obj, pod
+from plugins.listing import Listing
+from plugins.tables import claiming, filtered, handle, hinted, info, node, obj, pod
 
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.cache.podinfo import PodInfo

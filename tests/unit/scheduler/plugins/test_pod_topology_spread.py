@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from topologies import (
+from plugins.topologies import (
     HOST,
     NO_ARGUMENTS,
     WEB,
@@ -21,7 +21,7 @@ from topologies import (
     scored,
     world,
 )
-from toyplugins import done
+from plugins.toys import done
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

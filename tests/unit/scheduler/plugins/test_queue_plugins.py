@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from oneplugin import handle, hinted, pod, said
+from plugins.tables import handle, hinted, pod, said
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.events import Action, EventResource

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
-from toyplugins import FilterToy, handle
+from plugins.toys import FilterToy, handle
 
 from tollbar.scheduler.config.document import ConfigError
 from tollbar.scheduler.framework.handle import Handle

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from topologies import WEB, counted_anew, handle, node, pod
-from toyplugins import done
+from plugins.topologies import WEB, counted_anew, handle, node, pod
+from plugins.toys import done
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.cache import Cache

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from oneplugin import claiming, cluster, filtered, handle, hinted, info, node, obj, pod, said
+from plugins.tables import claiming, cluster, filtered, handle, hinted, info, node, obj, pod, said
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

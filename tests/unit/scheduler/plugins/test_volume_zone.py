@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from oneplugin import claiming, filtered, handle, hinted, info, node, obj, pod
+from plugins.tables import claiming, filtered, handle, hinted, info, node, obj, pod
 
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo

@@ -1,7 +1,7 @@
 """What gates, the queue and hints promise; the numbers are those of docs/reference/scheduler-behaviours.md."""
 
 import pytest
-from oneplugin import handle
+from plugins.tables import handle
 from unit.scheduler.queue.world import CLAIM_ADD, GATES_GONE, NODE_ADD, CountedGates, Gate, Registering, World
 
 from tollbar.model.objects import Key

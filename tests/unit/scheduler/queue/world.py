@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from oneplugin import handle
+from plugins.tables import handle
 
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes

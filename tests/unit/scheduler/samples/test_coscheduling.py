@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from oneplugin import SHAPES, cluster, handle, hinted, info, node, obj, said
-from sampleplugins import module
+from plugins.samples import module
+from plugins.tables import SHAPES, cluster, handle, hinted, info, node, obj, said
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState

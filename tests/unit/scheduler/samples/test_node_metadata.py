@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 import pytest
-from oneplugin import handle, info, node, pod, scored
-from sampleplugins import module
+from plugins.samples import module
+from plugins.tables import handle, info, node, pod, scored
 
 NodeMetadata = module("node_metadata").NodeMetadata
 KEY = "example.com/rank"

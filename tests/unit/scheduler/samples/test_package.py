@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from oneplugin import handle
-from sampleplugins import ENTRY_POINTS, EXAMPLE, install
-from toyplugins import Nominations, done
+from plugins.samples import ENTRY_POINTS, EXAMPLE, install
+from plugins.tables import handle
+from plugins.toys import Nominations, done
 
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.cache import Cache

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from oneplugin import handle
-from toyplugins import done, framework
+from plugins.tables import handle
+from plugins.toys import done, framework
 
 from tollbar.scheduler.algorithm import schedule_pod
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import pytest
-from oneplugin import handle, pod
-from sampleplugins import module
+from plugins.samples import module
+from plugins.tables import handle, pod
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.interface import QueueSort

@@ -1,0 +1,1 @@
+"""API objects as plain dicts: how tests write them, and JSON Patch as it is applied to them."""

@@ -1,0 +1,185 @@
+"""Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
+
+import json
+import subprocess
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from objects.builders import Claim, Pod, Template, TolerationRule, claim, device_class, pod, template, toleration_rule
+from processes.stack import eventually
+
+from tollbar import wellknown
+from tollbar.devplane.kubectl import Kubectl, KubectlError
+from tollbar.model.objects import Object, annotations_of
+
+RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def as_written(obj: Object, **metadata: Any) -> Object:
+    """Without what only the API server fills in."""
+    kept = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "creationTimestamp", "generation")}
+    return {**obj, "metadata": {**kept, **metadata}}
+
+
+def a_pod(name: str, namespace: str) -> Pod:
+    built = pod(name, namespace).but("spec.containers", [{"name": "main", "image": "example.com/app"}])
+    return built.but("spec.terminationGracePeriodSeconds", 0)
+
+
+def gpu_rule(name: str, **match: Any) -> TolerationRule:
+    """Gives the reserved nodes' toleration to claims of this class (`name`)."""
+    expression = f'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "{name}"))'
+    return toleration_rule(name).cel(expression).giving(RESERVED)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One namespace of a plane; cluster-scoped names carry the namespace's so that tests do not meet."""
+
+    kubectl: Kubectl
+    namespace: str
+
+    def unique(self, name: str) -> str:
+        return f"{name}.{self.namespace}"
+
+    def create(self, *objects: Object) -> None:
+        self.kubectl.apply(*(as_written(obj) for obj in objects))
+
+    def class_(self, name: str = "gpu", *, extended: str = "") -> str:
+        wanted = device_class(self.unique(name)).selecting('device.driver == "gpu.example.com"')
+        self.create(wanted.backing(extended) if extended else wanted)
+        return self.unique(name)
+
+    def claim(self, name: str, *classes: str) -> Claim:
+        return claim(name, self.namespace).request(*classes)
+
+    def template(self, name: str, *classes: str) -> Template:
+        return template(name, self.namespace).request(*classes)
+
+    def pod(self, name: str = "web") -> Pod:
+        return a_pod(name, self.namespace)
+
+    def warned(self, obj: Object, *options: str) -> str:
+        """What the author of the object is warned of when it is created."""
+        command = [*self.kubectl.command, "create", "-f", "-", *options]
+        text, environment = json.dumps(as_written(obj)), self.kubectl.environment()
+        done = subprocess.run(command, input=text, env=environment, text=True, capture_output=True, check=True)
+        return done.stderr
+
+    def get(self, name: str = "web") -> Object:
+        found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)
+        return found
+
+    def patch(self, name: str, patch: list[Object]) -> None:
+        """A JSON patch of a Pod."""
+        self.kubectl("patch", "pod", name, "-n", self.namespace, "--type=json", "-p", json.dumps(patch))
+
+    def pods(self) -> list[Object]:
+        found: list[Object] = self.kubectl.json("get", "pods", "-n", self.namespace)["items"]
+        return found
+
+    def held(self) -> set[str]:
+        """Names of the Pods in our gate."""
+        gate = {"name": wellknown.GATE}
+        return {each["metadata"]["name"] for each in self.pods() if gate in each["spec"].get("schedulingGates", [])}
+
+    def tolerations(self, name: str = "web") -> list[Object]:
+        """Those that Tollbar or the author wrote: the API server's own two are left out."""
+        listed = self.get(name)["spec"].get("tolerations", [])
+        return [each for each in listed if not each["key"].startswith("node.kubernetes.io/")]
+
+    def decided(self, name: str = "web") -> list[Object]:
+        """The Pod's tolerations, once our gate is off: at admission, or soon after it where the webhook was behind."""
+        eventually(lambda: not self.is_held(name), what=f"{name} decided")
+        return self.tolerations(name)
+
+    def create_known(self, *pods: Object) -> None:
+        """Create Pods that get tolerations at admission: all name the same, and the webhook has caught up with that."""
+        eventually(lambda: self.rules_at_admission(pods[0]), what="known to the webhook")
+        self.create(*pods)
+
+    def until_younger_than(self, kind: str, name: str) -> None:
+        """Wait until what the API server creates is younger than this object: its times are whole seconds."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        probe = json.dumps(as_written(claim(f"after-{name}", self.namespace)))
+        created = self.kubectl.json("get", kind, name, "-n", self.namespace)["metadata"]["creationTimestamp"]
+        eventually(
+            lambda: json.loads(self.kubectl(*dry, stdin=probe))["metadata"]["creationTimestamp"] > created,
+            what=f"younger than {kind} {name}",
+        )
+
+    def rules_at_admission(self, pod: Object) -> set[str]:
+        """Names of the rules by which the webhook adds tolerations to such a Pod; asked without effect."""
+        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+        answered = json.loads(self.kubectl(*dry, stdin=json.dumps(as_written(pod))))
+        return {entry["rule"] for entry in provenance(answered)}
+
+    def is_held(self, name: str = "web") -> bool:
+        gates = self.get(name)["spec"].get("schedulingGates", [])
+        return {"name": wellknown.GATE} in gates
+
+    def bound_to(self, name: str = "web") -> str:
+        return str(eventually(lambda: self.get(name)["spec"].get("nodeName"), what=f"{name} bound"))
+
+    def runs(self, name: str = "web") -> None:
+        """Wait until it does: a Pod that ends before the kubelet has said that it runs may be said to run then."""
+        eventually(lambda: self.get(name)["status"].get("phase") == "Running", what=f"{name} runs")
+
+    def may(self, user: str, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+        """Whether the API server permits it, which learns of roles from a watch of its own."""
+        asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": {**asked, "namespace": self.namespace}},
+        }
+        answered = json.loads(self.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(review)))
+        return bool(answered["status"]["allowed"])
+
+    def clear(self) -> None:
+        """Delete the namespace's Pods, and every rule and class."""
+        eventually(self._deletes_pods, seconds=600, what="no Pod is left")
+        self.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+
+    def _deletes_pods(self) -> bool:
+        """Thousands may take longer than the API server works on one request."""
+        try:
+            self.kubectl("delete", "--raw", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0")
+        except KubectlError:
+            return False
+        return True
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """(reason, note) of the events about an object of this namespace, or of none."""
+        found = self.kubectl.json("get", "events.events.k8s.io", "-A", f"--field-selector=regarding.name={name}")
+        here = (self.namespace, "default")  # where events on cluster-scoped objects are
+        return [(e["reason"], e.get("note", "")) for e in found["items"] if e["metadata"]["namespace"] in here]
+
+
+def provenance(pod: Object) -> list[Object]:
+    """What Tollbar recorded in a Pod: by which rule and how it got its tolerations."""
+    found: list[Object] = json.loads(annotations_of(pod).get(wellknown.ANNOTATION_PROVENANCE, "[]"))
+    return found
+
+
+def a_ready_rule(cluster: Cluster, *rules: Any) -> None:
+    """Rules in force, with the controllers, who say so, and with the webhook, which has a watch of its own.
+
+    The webhook is known to have seen them when it acts by a rule that was created after them.
+    """
+    last = cluster.unique(f"last-{uuid.uuid4().hex[:8]}")
+    labelled = toleration_rule(last).cel(f'has(pod.metadata.labels) && "{last}" in pod.metadata.labels')
+    cluster.create(*rules, labelled.giving(RESERVED))
+    is_compiled(cluster, *rules)
+    asks = {"requests": {"example.com/any": "1"}, "limits": {"example.com/any": "1"}}
+    pod = cluster.pod(last).labelled({last: ""})
+    pod = pod.but("spec.containers", [{**pod["spec"]["containers"][0], "resources": asks}])
+    eventually(lambda: last in cluster.rules_at_admission(pod), what="known to the webhook")
+    cluster.kubectl("delete", "tolerationrule", last)
+
+
+def is_compiled(cluster: Cluster, *rules: Any) -> None:
+    """Wait until the controllers say that these rules are in force."""
+    names = [f"tolerationrule/{rule['metadata']['name']}" for rule in rules]
+    cluster.kubectl("wait", "--for=condition=Ready", *names, "--timeout=60s")

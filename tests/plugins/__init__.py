@@ -1,0 +1,1 @@
+"""Scheduler plugins and gate classes under test: what they run on, toys, and the samples of the examples."""
