@@ -5,12 +5,11 @@ The scheduler is that of `controllers.scheduler`, with all its plugins; what sta
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import looptime
 import orjson
 from fakes.manager import Managed
 from history.recording import Change
@@ -310,9 +309,3 @@ async def settled(world: World) -> None:
     while stored != (stored := sum(map(len, world.api.changes.values()))):
         world.watch()
         await asyncio.sleep(60)
-
-
-def in_fake_time(main: Coroutine[Any, Any, T]) -> T:
-    """Run it on a loop in which time passes at once when nobody has anything to do."""
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner:
-        return runner.run(main)

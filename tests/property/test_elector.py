@@ -7,13 +7,13 @@ come; a request that a caller gives up may still take effect later.  Wall clocks
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-import looptime
 import pytest
+from fakes.clocks import LoopClock, in_fake_time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,33 +23,10 @@ from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, NotFound, 
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
 
-T = TypeVar("T")
-EPOCH = 1_800_000_000.0
 LEASE = 15.0
 Outcome = Literal["answered", "refused", "answer lost", "never answered", "never arrives"]
 Outage = tuple[float, float, Outcome]
 """When it starts, how long it lasts, and what becomes of the requests in it."""
-
-
-def in_fake_time(main: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner:
-        return runner.run(main)
-
-
-class LoopClock:
-    """The loop's (fake) time; the wall clock is off by `skew` seconds."""
-
-    def __init__(self, skew: float = 0.0) -> None:
-        self.skew = skew
-
-    def now(self) -> float:
-        return EPOCH + self.skew + self.monotonic()
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(seconds, 0.0))
 
 
 @dataclass(frozen=True)

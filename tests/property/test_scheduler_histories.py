@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from clusters.scheduler import FAULTS, ApiServer, World, enabling, in_fake_time, node
+from clusters.scheduler import FAULTS, ApiServer, World, enabling, node
+from fakes.clocks import in_fake_time
 from history.placements import leftovers, wrongs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from clusters.claims import ClaimsWorld
+from fakes.clocks import InstantClock
 from objects.builders import CREATED, claim, pod, pod_group, template
 
 from controllers.claims import probe, takeover
@@ -38,23 +39,9 @@ ALL = sum(len(verbs) for _, _, verbs in RIGHTS)
 OURS = {(PODS.kind, NAME), (RESOURCE_CLAIM_TEMPLATES.kind, NAME)}
 
 
-class Clock(SystemClock):
-    """Sleeping takes no time but the clock's own."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-        self.pauses: list[float] = []
-
-    def now(self) -> float:
-        return CREATED + self.passed
-
-    def monotonic(self) -> float:
-        return self.passed
-
-    async def sleep(self, seconds: float) -> None:
-        self.passed += seconds
-        self.pauses.append(seconds)
-        await asyncio.sleep(0)
+def instant() -> InstantClock:
+    """Its time is that which has passed since what `objects.builders` makes was created."""
+    return InstantClock(0.0, CREATED)
 
 
 class Api:
@@ -142,9 +129,9 @@ PROBLEMS: dict[str, tuple[Api, Problem | None, float]] = {
 
 @pytest.mark.parametrize(("api", "want", "waited"), PROBLEMS.values(), ids=PROBLEMS)
 async def test_problem(api: Api, want: Problem | None, waited: float) -> None:
-    clock = Clock()
+    clock = instant()
     found = await problem(api, "tollbar-system", clock, "me")  # type: ignore[arg-type]
-    assert (found, clock.passed, api.there, api.reviews) == (want, waited, {}, ALL)
+    assert (found, clock.time, api.there, api.reviews) == (want, waited, {}, ALL)
 
 
 LEFT = {"metadata": {"name": NAME, "uid": "old"}, "status": {"resourceClaimStatuses": [{"name": "trial"}]}}
@@ -153,14 +140,14 @@ LEFT = {"metadata": {"name": NAME, "uid": "old"}, "status": {"resourceClaimStatu
 async def test_without_a_probe_only_the_rights_are_asked_for_and_leftovers_go() -> None:
     api = Api(generator="ResourceClaimController")
     api.there = dict.fromkeys(OURS, LEFT)
-    found = await problem(api, "tollbar-system", Clock(), "me", with_pod=False)  # type: ignore[arg-type]
+    found = await problem(api, "tollbar-system", instant(), "me", with_pod=False)  # type: ignore[arg-type]
     assert (found, api.created, api.reviews, api.there) == (None, 0, ALL, {})
 
 
 async def test_what_a_probe_left_when_it_was_killed_is_no_evidence() -> None:
     api = Api()
     api.there = dict.fromkeys(OURS, LEFT)
-    found = await problem(api, "tollbar-system", Clock(), "me")  # type: ignore[arg-type]
+    found = await problem(api, "tollbar-system", instant(), "me")  # type: ignore[arg-type]
     assert (found, api.there) == (None, {})
 
 
@@ -205,7 +192,7 @@ async def test_without_a_namespace_of_our_own_the_probe_is_made_in_default() -> 
                 raise NotFound(404, "NotFound", 'namespaces "tollbar-system" not found')
             return await super().create(resource, obj)
 
-    api, clock = Elsewhere(generator="ResourceClaimController"), Clock()
+    api, clock = Elsewhere(generator="ResourceClaimController"), instant()
     found = await problem(api, "tollbar-system", clock, "me")  # type: ignore[arg-type]
     assert (found, api.there) == (Problem("AnotherGenerator", OTHER), {})
 
@@ -222,7 +209,7 @@ class World(ClaimsWorld):
     """The claims controller of a cluster with the template `gpu`."""
 
     def __init__(self, api: Api, *, taken_over: Object | None = None) -> None:
-        self.api, self.clock = api, Clock()
+        self.api, self.clock = api, instant()
         super().__init__(api, template("gpu").request("gpu"), clock=self.clock)
         self.said = self.manager.told.said
         self.manager.lease_taken_over = taken_over or {}
@@ -274,7 +261,7 @@ async def test_no_probe_when_another_of_ours_generated_a_moment_ago() -> None:
     world = World(Api(), taken_over=GENERATED)
     async with world.running():
         await world.until_working()
-    assert (world.clock.passed, world.api.created, world.api.reviews) == (0, 0, ALL)
+    assert (world.clock.time, world.api.created, world.api.reviews) == (0, 0, ALL)
 
 
 @pytest.mark.parametrize(("seconds", "probes"), [(RECENTLY, 0), (RECENTLY + 1, 1)], ids=["recently", "long ago"])
@@ -287,7 +274,7 @@ async def test_whether_another_of_ours_generated_a_moment_ago_is_judged_when_the
         for _ in range(9):
             await asyncio.sleep(0)
         assert world.api.reviews == 0
-        world.clock.passed = seconds
+        world.clock.time = seconds
         world.claims.synced.set()
         await world.until_working()
     assert (world.api.created, world.api.reviews) == (2 * probes, ALL)  # a template and a Pod
@@ -315,7 +302,7 @@ async def test_a_generator_that_comes_back_at_once_is_probed_at_once() -> None:
     told: list[tuple[Phase, float]] = []
 
     def comes_back(phase: Phase) -> None:
-        told.append((phase, world.clock.passed))
+        told.append((phase, world.clock.time))
         if len(told) == 2:
             world.api.generator = "ResourceClaimController"
             world.somebody_makes_a_claim("kube-controller-manager", "second")
@@ -339,12 +326,12 @@ async def test_from_the_first_claim_of_somebody_else_on_none_is_created_until_a_
         world.somebody_makes_a_claim("velero")
         world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
-        assert (world.clock.passed >= probe.TIMEOUT, world.takeover.works) == (True, True)
+        assert (world.clock.time >= probe.TIMEOUT, world.takeover.works) == (True, True)
 
 
 async def test_claims_are_held_back_for_one_probe_in_five_minutes_at_most() -> None:
     """A tenant may make claims that look generated, each by another field manager."""
-    clock = Clock()
+    clock = instant()
     store = Store(kinds.CLAIMS_WITH_STATUS.resource, project=kinds.CLAIMS_WITH_STATUS.project)
     competing = CompetingGenerators(store, clock)
     competing.start()
@@ -353,7 +340,7 @@ async def test_claims_are_held_back_for_one_probe_in_five_minutes_at_most() -> N
         made = claim(f"c{number}").generated_for(pod(), "gpu").written_by(f"tenant-{number}", {"f:spec": {}})
         store.apply(made)
         held.append(competing.holds)
-        clock.passed += 1
+        clock.time += 1
         if number % 5 == 4:
             competing.clear(await competing.suspect())
     assert held == [True] * 5 + [False] * 295 + [True] * 5
@@ -367,7 +354,7 @@ async def test_claims_are_held_back_for_a_while_when_no_probe_can_be_made() -> N
         world.somebody_makes_a_claim("velero")
         world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
-        assert (world.clock.passed >= HOLD, world.takeover.works) == (True, True)
+        assert (world.clock.time >= HOLD, world.takeover.works) == (True, True)
 
 
 async def test_the_api_server_is_asked_for_the_pod_once_somebody_else_was_seen() -> None:
@@ -375,7 +362,7 @@ async def test_the_api_server_is_asked_for_the_pod_once_somebody_else_was_seen()
     async with world.running():
         await world.until_working()
         world.somebody_makes_a_claim("velero")
-        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
+        await world.until(lambda: world.clock.time >= probe.TIMEOUT + takeover.RETRY)
         world.manager.fill([pod("gone").templates("gpu")])
         world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
@@ -386,7 +373,7 @@ async def test_a_claim_that_only_looks_generated_causes_one_probe_and_does_not_s
     async with world.running():
         await world.until_working()
         world.somebody_makes_a_claim("kubectl-create", "first")
-        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
+        await world.until(lambda: world.clock.time >= probe.TIMEOUT + takeover.RETRY)
         world.somebody_makes_a_claim("kubectl-create", "second")
         world.comes(pod("web").templates("gpu"))
         await world.until(lambda: world.api.made == ["web-gpu-"])
@@ -414,9 +401,9 @@ async def test_a_generator_that_was_too_slow_for_a_probe_is_probed_again_soon() 
     async with world.running():
         await world.until_working()
         world.somebody_makes_a_claim("kube-controller-manager", "first")
-        await world.until(lambda: world.clock.passed >= probe.TIMEOUT + takeover.RETRY)
+        await world.until(lambda: world.clock.time >= probe.TIMEOUT + takeover.RETRY)
         world.api.generator = "ResourceClaimController"
-        world.clock.passed += SHORTEST
+        world.clock.time += SHORTEST
         world.somebody_makes_a_claim("kube-controller-manager", "second")
         await world.until_refused()
         assert world.takeover.readiness() == OTHER
@@ -441,8 +428,8 @@ async def test_a_suspicion_whose_probe_fails_is_probed_again_with_back_off_while
         await world.until_working()
         world.api.refuses = Forbidden
         world.somebody_makes_a_claim("velero")
-        await world.until(lambda: len(world.clock.pauses) >= 7)
-        assert (world.clock.pauses[:7], world.takeover.works) == ([15, 30, 60, 120, 240, 300, 300], True)
+        await world.until(lambda: len(world.clock.slept) >= 7)
+        assert (world.clock.slept[:7], world.takeover.works) == ([15, 30, 60, 120, 240, 300, 300], True)
 
 
 async def test_the_pod_of_our_own_probe_gets_no_claim_but_that_of_another_process_does() -> None:
@@ -491,12 +478,12 @@ async def test_the_pod_of_a_probe_says_whose_it_is() -> None:
             seen.extend(probe.is_probe(obj, name) for name in ("me", "another") if resource == PODS)
             return await super().create(resource, obj)
 
-    await problem(Watched(), "tollbar-system", Clock(), "me")  # type: ignore[arg-type]
+    await problem(Watched(), "tollbar-system", instant(), "me")  # type: ignore[arg-type]
     assert seen == [True, False]
 
 
 async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_silence() -> None:
-    clock, numbers = Clock(), count()
+    clock, numbers = instant(), count()
     cached = kinds.CLAIMS_WITH_STATUS
     store = Store(cached.resource, project=cached.project)
     competing = CompetingGenerators(store, clock)
@@ -504,7 +491,7 @@ async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_s
 
     async def silence() -> float:
         """Seconds until it is suspected again, while it makes a claim each second."""
-        begun = clock.passed
+        begun = clock.time
         while True:
             made = claim(f"c{next(numbers)}").generated_for(pod(), "gpu").written_by("velero", {"f:spec": {}})
             store.apply(made)
@@ -512,11 +499,11 @@ async def test_a_manager_is_cleared_for_longer_each_time_and_anew_after_a_long_s
                 async with asyncio.timeout(0):
                     await competing.suspect()
                     competing.clear("velero")
-                    return clock.passed - begun
-            clock.passed += 1
+                    return clock.time - begun
+            clock.time += 1
 
     lasted = [await silence() for _ in range(7)]
-    clock.passed += 2 * LONGEST
+    clock.time += 2 * LONGEST
     lasted += [await silence() for _ in range(2)]
     assert lasted == [0, 30, 60, 120, 240, 300, 300, 0, 30]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
+from fakes.clocks import InstantClock
 from fakes.manager import Managed
 from objects.builders import CREATED, Pod, claim, pod, template
 
@@ -14,7 +15,6 @@ from controllers.mode.condition import DETECTION_PERIOD, PERIOD, WAITED, waiting
 from tollbar.decide.claims.reservations import State
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
-from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden
 from tollbar.views import kinds
 from tollbar.views.lookup import filled
@@ -23,22 +23,16 @@ from tollbar.views.reservations import States
 from tollbar.views.takeover import Problem, Takeover
 
 
-class Clock(SystemClock):
-    """Sleeping takes no time but the clock's own; `meanwhile` is called, and the world ends after so many sleeps."""
+class Clock(InstantClock):
+    """`meanwhile` is called in each sleep, and the world ends after so many."""
 
     def __init__(self, sleeps: int = 1) -> None:
-        self.passed = 0.0
+        super().__init__(0.0, CREATED)
         self.meanwhile: Callable[[], None] = lambda: None
         self._left = sleeps
 
-    def now(self) -> float:
-        return CREATED + self.passed
-
-    def monotonic(self) -> float:
-        return self.passed
-
     async def sleep(self, seconds: float) -> None:
-        self.passed += seconds
+        await super().sleep(seconds)
         self.meanwhile()
         self._left -= 1
         if not self._left:

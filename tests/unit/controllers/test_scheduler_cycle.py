@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from clusters import scheduler
-from clusters.scheduler import ApiServer, enabling, in_fake_time, settled
+from clusters.scheduler import ApiServer, enabling, settled
+from fakes.clocks import in_fake_time
 from fakes.manager import turns
 from objects.builders import pod
 from plugins.toys import POD, framework, handle, node, pod_info

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from clusters.scheduler import in_fake_time
+from fakes.clocks import in_fake_time
 from objects.builders import Built, pod
 
 from controllers.scheduler.statuswriter import _MOST, StatusWriter

@@ -1,4 +1,4 @@
-"""A scripted API server, and clocks that wait for nobody."""
+"""A scripted API server, and a clock that waits for nobody."""
 
 import asyncio
 import json
@@ -11,44 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from fakes.clocks import InstantClock, LoopClock
 
 from tollbar.runtime.client import Client
 from tollbar.runtime.metrics import Metrics
-
-
-class InstantClock:
-    """Sleeping takes no time: it is written down, and the time is later afterwards."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-        self.slept: list[float] = []
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(round(seconds, 6))
-        self.time += seconds
-        await asyncio.sleep(0)
-
-
-EPOCH = 1_800_000_000.0
-
-
-class LoopClock:
-    """The event loop's time, which is fake where a test is marked `looptime`; the epoch starts at `EPOCH`."""
-
-    def now(self) -> float:
-        return EPOCH + self.monotonic()
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(seconds, 0.0))
 
 
 class UpperRandom(Random):

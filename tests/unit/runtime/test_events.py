@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from fakes.clocks import EPOCH
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
@@ -20,7 +21,6 @@ from tollbar.runtime.metrics import Metrics
 
 pytestmark = pytest.mark.looptime
 
-EPOCH = 1_800_000_000.0
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",

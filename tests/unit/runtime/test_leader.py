@@ -8,6 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
+from fakes.clocks import EPOCH
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
@@ -18,8 +19,6 @@ from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
 
 pytestmark = pytest.mark.looptime
-
-EPOCH = 1_800_000_000.0
 
 
 class Leases:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from unit.runtime.conftest import InstantClock
+from fakes.clocks import InstantClock
 
 from tollbar.model import resources
 from tollbar.runtime import outage as outage_module

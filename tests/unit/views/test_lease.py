@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import pytest
+from fakes.clocks import EPOCH
 from fakes.manager import Managed
 from objects.builders import Built
 
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object
 from tollbar.views.lease import ControllersLease
-
-EPOCH = 1_800_000_000.0
 
 
 @dataclass
