@@ -21,6 +21,7 @@ import pytest
 import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from kubernetes.aio.config import incluster_config
 
 from tollbar.model.resources import PODS
 from tollbar.runtime.client import Client
@@ -95,8 +96,8 @@ async def test_the_service_account_of_a_pod(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(secure.port))
-    monkeypatch.setattr("kubernetes.aio.config.incluster_config.SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr("kubernetes.aio.config.incluster_config.SERVICE_CERT_FILENAME", str(ca))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(ca))
     client = await Client.connect(kubeconfig=None, metrics=Metrics(), user_agent="t", clock=clock)
     first = await ask(client)
     await asyncio.to_thread(token.write_text, "two")
