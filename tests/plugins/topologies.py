@@ -108,6 +108,29 @@ def filtered(given: World, pod: PodInfo) -> dict[str, Status | None] | Status:
     return {each.name: _answer(given.plugin.filter(state, pod, each)) for each in given.snapshot}
 
 
+def trials(given: World, pod: PodInfo, changed: PodInfo) -> tuple[list[Status | None], list[Status | None]]:
+    """What Filter says to each Node after that Pod was added to the first one, and after it was removed from there.
+
+    Each trial has a clone of the state, leaves the state itself alone, and can be taken back.
+    """
+    plugin: Any = given.plugin
+    state, first = CycleState(), next(iter(given.snapshot))
+    done(plugin.pre_filter(state, pod, given.snapshot))
+
+    def answers(of: CycleState) -> list[Status | None]:
+        return [plugin.filter(of, pod, each) for each in given.snapshot]
+
+    before, added, removed = answers(state), state.clone(), state.clone()
+    plugin.add_pod(added, pod, changed, first)
+    plugin.remove_pod(removed, pod, changed, first)
+    found = answers(added), answers(removed)
+    assert answers(state) == before
+    plugin.remove_pod(added, pod, changed, first)
+    plugin.add_pod(removed, pod, changed, first)
+    assert (answers(added), answers(removed)) == (before, before)
+    return found
+
+
 def scored(given: World, pod: PodInfo, feasible: Sequence[str] | None = None) -> tuple[list[int], list[int]] | None:
     """Scores of the Nodes that fit (all, unless said otherwise), raw and normalised; None if PreScore says Skip."""
     state, nodes = CycleState(), [each for each in given.snapshot if feasible is None or each.name in feasible]

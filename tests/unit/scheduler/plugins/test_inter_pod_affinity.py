@@ -11,13 +11,13 @@ from plugins.topologies import (
     ZONE,
     filtered,
     handle,
-    info,
     lister,
     namespace,
     node,
     pod,
     pods,
     scored,
+    trials,
     world,
 )
 from plugins.toys import done
@@ -289,22 +289,7 @@ CHANGES: dict[str, Changes] = {
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_a_trial_adds_and_removes_pods(case: Changes) -> None:
     given = world(InterPodAffinity, [node("a1"), node("b1")], case.pods)
-    plugin, one, first = given.plugin, pod(affinity=case.affinity), info(given, "a1")
-    assert isinstance(plugin, InterPodAffinity)
-    state = CycleState()
-    done(plugin.pre_filter(state, one, given.snapshot))
-
-    def answers(of: CycleState) -> list[Status | None]:
-        return [plugin.filter(of, one, each) for each in given.snapshot]
-
-    before, added, removed = answers(state), state.clone(), state.clone()
-    plugin.add_pod(added, one, case.changed, first)
-    assert (answers(added), answers(state)) == (case.want_added, before)
-    plugin.remove_pod(removed, one, case.changed, first)
-    assert (answers(removed), answers(state)) == (case.want_removed, before)
-    plugin.remove_pod(added, one, case.changed, first)
-    plugin.add_pod(removed, one, case.changed, first)
-    assert (answers(added), answers(removed)) == (before, before)
+    assert trials(given, pod(affinity=case.affinity), case.changed) == (case.want_added, case.want_removed)
 
 
 class Scores(NamedTuple):

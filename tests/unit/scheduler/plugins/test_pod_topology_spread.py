@@ -13,12 +13,12 @@ from plugins.topologies import (
     World,
     filtered,
     handle,
-    info,
     lister,
     node,
     pod,
     pods,
     scored,
+    trials,
     world,
 )
 from plugins.toys import done
@@ -371,22 +371,7 @@ CHANGES: dict[str, Changes] = {
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_a_trial_adds_and_removes_pods(case: Changes) -> None:
     given = world(PodTopologySpread, case.nodes, pods({"a1": 2, "b1": 2}))
-    plugin, one, first = given.plugin, spreading(case.constraint), info(given, "a1")
-    assert isinstance(plugin, PodTopologySpread)
-    state = CycleState()
-    done(plugin.pre_filter(state, one, given.snapshot))
-
-    def answers(of: CycleState) -> list[Status | None]:
-        return [plugin.filter(of, one, each) for each in given.snapshot]
-
-    before, added, removed = answers(state), state.clone(), state.clone()
-    plugin.add_pod(added, one, case.changed, first)
-    assert (answers(added), answers(state)) == (case.want_added, before)
-    plugin.remove_pod(removed, one, case.changed, first)
-    assert (answers(removed), answers(state)) == (case.want_removed, before)
-    plugin.remove_pod(added, one, case.changed, first)
-    plugin.add_pod(removed, one, case.changed, first)
-    assert (answers(added), answers(removed)) == (before, before)
+    assert trials(given, spreading(case.constraint), case.changed) == (case.want_added, case.want_removed)
 
 
 class Scores(NamedTuple):
