@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
-from history.recording import Change, Recorder, recorded
+from history.recording import Change, Recorder, in_order, recorded
 from processes.stack import CEILING, ELECTION, Stack, eventually, installed
 
 from tollbar import wellknown
@@ -103,7 +103,7 @@ def ordinal_of(pod: Object) -> int:
 def faults(changes: Iterable[Change]) -> Iterator[str]:
     """What is wrong in the history, in words."""
     now: dict[tuple[str, int], Object] = {}
-    for change in sorted(changes, key=lambda each: int(metadata(each.object)["resourceVersion"])):
+    for change in in_order(changes):
         if change.kind != "Pod":
             continue
         pod, place, ordinal = change.object, key_of(change.object).namespace, ordinal_of(change.object)

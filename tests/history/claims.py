@@ -11,7 +11,7 @@ every living Pod's status names claims that are there and its own.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from history.recording import Change
+from history.recording import Change, in_order
 from tollbar.model.objects import Object, metadata, uid_of
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -22,20 +22,15 @@ _FINISHED: Final = ("Succeeded", "Failed")
 def wrongs(changes: Iterable[Change]) -> list[str]:
     """Sentences about what should never have happened, in the order of the stored states."""
     world = _World()
-    return [wrong for change in sorted(changes, key=_version) for wrong in world.step(change)]
+    return [wrong for change in in_order(changes) for wrong in world.step(change)]
 
 
 def leftovers(changes: Iterable[Change]) -> list[str]:
     """Sentences about what is there in the end and should not be, or the other way round."""
     world = _World()
-    for change in sorted(changes, key=_version):
+    for change in in_order(changes):
         list(world.step(change))
     return [*world.left_claims(), *world.missing_claims()]
-
-
-def _version(change: Change) -> int:
-    """Both kinds live in one store, so that versions order their changes."""
-    return int(metadata(change.object)["resourceVersion"])
 
 
 class _World:

@@ -14,7 +14,7 @@ from typing import Final
 
 from planes.objects import RESERVED, provenance
 
-from history.recording import Change
+from history.recording import Change, in_order
 from tollbar import wellknown
 from tollbar.model.objects import Object, labels_of, metadata, spec, uid_of
 
@@ -39,7 +39,7 @@ class Judge:
 
     def wrongs(self, changes: Iterable[Change]) -> list[str]:
         """Sentences about what should not have happened, in the order of the stored states."""
-        return [wrong for change in sorted(changes, key=_version) for wrong in self._step(change)]
+        return [wrong for change in in_order(changes) for wrong in self._step(change)]
 
     def patched(self, accepted: Counter[str]) -> list[str]:
         """Sentences about Pods, by name, that were released by more or fewer patches than the API server accepted.
@@ -111,11 +111,6 @@ class Judge:
 
 def is_held(pod: Object) -> bool:
     return {"name": wellknown.GATE} in (spec(pod).get("schedulingGates") or ())
-
-
-def _version(change: Change) -> int:
-    """Both kinds live in one store, so that versions order their changes."""
-    return int(metadata(change.object)["resourceVersion"])
 
 
 def _tolerations(pod: Object) -> list[Object]:

@@ -10,7 +10,7 @@ reserved for a Pod that does not exist.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from history.recording import Change
+from history.recording import Change, in_order
 from tollbar.model.objects import Object, metadata, spec, uid_of
 
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -20,7 +20,7 @@ _Device: TypeAlias = tuple[str, str, str]
 def wrongs(changes: Iterable[Change]) -> list[str]:
     """Sentences about what should never have happened, in the order of the stored states."""
     world = _World()
-    return [wrong for change in sorted(changes, key=_version) for wrong in world.step(change)]
+    return [wrong for change in in_order(changes) for wrong in world.step(change)]
 
 
 def leftovers(objects: Mapping[tuple[str, str], Object]) -> Iterator[str]:
@@ -36,11 +36,6 @@ def leftovers(objects: Mapping[tuple[str, str], Object]) -> Iterator[str]:
             for uid, name in _reserved(claim).items():
                 if uid not in pods:
                     yield f"{_called(claim)}: reserved for the Pod {name}, which does not exist"
-
-
-def _version(change: Change) -> int:
-    """Both kinds live in one store, so that versions order their changes."""
-    return int(metadata(change.object)["resourceVersion"])
 
 
 class _World:

@@ -5,7 +5,7 @@ One recorder a plane, asynchronous.  It sees each stored state once: the watch g
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +25,11 @@ class Change:
     kind: str
     deleted: bool
     object: Object
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """As they were stored: all kinds live in one store, so that versions order their changes."""
+    return sorted(changes, key=lambda change: int(metadata(change.object)["resourceVersion"]))
 
 
 class Recorder:
