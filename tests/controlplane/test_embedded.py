@@ -1,12 +1,9 @@
 """The embedded control plane as a process: its life, what it does not have, and watchers that are slow."""
 
 import json
-import os
 import runpy
-import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +15,7 @@ import yaml
 from conftest import Plane
 from contract.api import Access, Api, Refusal, told, until
 from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
+from controlplane.starting import left_by_a_killed_owner, tollbar
 from planes.parameters import since
 
 from tollbar.devplane import process, state
@@ -30,7 +28,6 @@ from tollbar.model.resources import LEASES, NAMESPACES, NODES, PODS
 from tollbar.runtime.client import PatchType
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 45.0
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +39,6 @@ def api(embedded: EmbeddedPlane) -> Iterator[Api]:
         account = opened.path(SERVICE_ACCOUNTS, "default")
         until(lambda: opened.request("GET", account).code == 200, "the namespace has its ServiceAccount")
         yield opened
-
-
-def tollbar(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tollbar.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_up_runs_it_in_the_background_and_down_leaves_no_process(tmp_path: Path) -> None:
@@ -75,22 +67,9 @@ def test_it_ends_with_the_process_that_started_it_even_when_that_is_killed(tmp_p
     script = (
         "import sys; from pathlib import Path\n"
         "from tollbar.devplane.embedded.launcher import EmbeddedPlane\n"
-        "plane = EmbeddedPlane(Path(sys.argv[1]))\n"
-        "plane.start(); print('up', flush=True); sys.stdin.read()\n"
+        "plane = EmbeddedPlane(Path(sys.argv[1]))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"up\n"
-        pids = state.running(Layout(directory))
-        os.kill(owner.pid, signal.SIGKILL)
-
-    deadline = time.monotonic() + PATIENCE
-    while (left := state.running(Layout(directory))) and time.monotonic() < deadline:
-        time.sleep(0.02)  # it is nobody's child any more: there is nothing to wait on
-    state.stop(directory)
-    assert (list(pids), left) == ([EMBEDDED], {})
+    assert left_by_a_killed_owner(script, directory) == ([EMBEDDED], {})
 
 
 def test_a_directory_that_is_not_a_planes_is_left_alone(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
 """Starting and ending planes: directories, failures, and nothing left behind."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from controlplane.starting import left_by_a_killed_owner, tollbar
 
 from tollbar.devplane import process, state
 from tollbar.devplane.binaries import Binaries
@@ -20,7 +18,6 @@ from tollbar.devplane.real.launcher import RealPlane
 pytestmark = pytest.mark.timeout(300)
 
 PORTS = Ports(1, 2, 3, 4, 5)
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -94,11 +91,6 @@ def test_options_change_the_flags_of_the_controller_manager(
     assert (usual - flags, flags - usual) == (gone, added)
 
 
-def tollbar(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tollbar.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_up_runs_a_plane_in_the_background_and_down_leaves_no_process(binaries: Binaries, tmp_path: Path) -> None:
     directory = tmp_path.resolve() / "plane"
     manager_flags = "--controllers=*,-resourceclaim-controller"
@@ -135,22 +127,9 @@ def test_a_plane_ends_with_the_process_that_started_it_even_when_that_is_killed(
         "from tollbar.devplane.real.components import Options\n"
         "from tollbar.devplane.real.launcher import RealPlane\n"
         "options = Options(controller_manager=False, scheduler=False)\n"
-        "plane = RealPlane(locate(), Path(sys.argv[1]), options)\n"
-        "plane.start(); print('up', flush=True); sys.stdin.read()\n"
+        "plane = RealPlane(locate(), Path(sys.argv[1]), options)"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"up\n"
-        pids = state.running(Layout(directory))
-        os.kill(owner.pid, signal.SIGKILL)
-
-    deadline = time.monotonic() + PATIENCE
-    while (left := state.running(Layout(directory))) and time.monotonic() < deadline:
-        time.sleep(0.05)  # these are nobody's children any more: there is nothing to wait on
-    state.stop(directory)
-    assert (list(pids), left) == (["etcd", "kube-apiserver"], {})
+    assert left_by_a_killed_owner(script, directory) == (["etcd", "kube-apiserver"], {})
 
 
 def test_plane_loads_nothing_that_it_does_not_need() -> None:
