@@ -6,15 +6,15 @@ What the server refuses of our kinds, and in which words, is in tests/contract/t
 import itertools
 from typing import Any
 
-import orjson
 import pytest
+from integration.dryrun import is_accepted
 
 from tollbar.api.rules import TolerationRule, parse_rule
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.model import tolerations
 from tollbar.model.resources import PODS, RESOURCE_SLICES, TOLERATION_RULES
 from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError, Invalid
+from tollbar.runtime.errors import Invalid
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 CEL = {"type": "CEL", "cel": {"expression": "true"}}
@@ -141,17 +141,7 @@ async def test_a_prototype_is_what_a_driver_could_publish(admin: Client, given: 
             "devices": [{"name": "device-0", **given}],
         },
     }
-    published = await is_accepted(admin, slice_, RESOURCE_SLICES.path())
+    published = await is_accepted(admin, RESOURCE_SLICES.path(), slice_)
     tried = rule(match=prototype(**given))
-    accepted = await is_accepted(admin, tried, TOLERATION_RULES.path())
+    accepted = await is_accepted(admin, TOLERATION_RULES.path(), tried)
     assert (accepted, isinstance(parse_rule(tried), TolerationRule)) == (published, published)
-
-
-async def is_accepted(admin: Client, obj: dict[str, Any], path: str) -> bool:
-    try:
-        await admin.raw("POST", path, orjson.dumps(obj), query={"dryRun": "All"})
-    except ApiError as error:
-        if error.status not in (400, 422):
-            raise
-        return False
-    return True

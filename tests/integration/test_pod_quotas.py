@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import orjson
 import pytest
+from integration.dryrun import is_accepted
 
 from tollbar.api.quotas import PodQuota, parse_quota
 from tollbar.model.resources import POD_QUOTAS
 from tollbar.runtime.client import Client
-from tollbar.runtime.errors import ApiError
 
 pytestmark = pytest.mark.usefixtures("definitions")
 
@@ -58,12 +57,5 @@ SPECS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 async def test_the_server_and_the_parser_are_of_one_mind(admin: Client, spec: dict[str, Any]) -> None:
     wanted = {**POD_QUOTAS.type_meta, "metadata": {"name": "tried"}, "spec": spec}
-    strict = {"dryRun": "All", "fieldValidation": "Strict"}
-    try:
-        await admin.raw("POST", POD_QUOTAS.path(), orjson.dumps(wanted), query=strict)
-        accepted = True
-    except ApiError as error:
-        if error.status not in (400, 422):
-            raise
-        accepted = False
+    accepted = await is_accepted(admin, POD_QUOTAS.path(), wanted)
     assert isinstance(parse_quota(wanted), PodQuota) is accepted

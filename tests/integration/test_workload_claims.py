@@ -4,13 +4,14 @@ from typing import Any
 
 import orjson
 import pytest
+from integration.dryrun import is_accepted
 
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.model.objects import Object
 from tollbar.model.resources import WORKLOAD_CLAIMS
 from tollbar.runtime.client import Client, PatchType
-from tollbar.runtime.errors import ApiError, Invalid
+from tollbar.runtime.errors import Invalid
 
 WEB = {"apiGroup": "apps", "resource": "deployments", "name": "web"}
 
@@ -57,14 +58,7 @@ async def test_the_server_and_the_parser_are_of_one_mind(
     admin: Client, shared_namespace: str, spec: dict[str, Any]
 ) -> None:
     wanted = claim(shared_namespace, **spec)
-    strict = {"dryRun": "All", "fieldValidation": "Strict"}
-    try:
-        await admin.raw("POST", WORKLOAD_CLAIMS.path(shared_namespace), orjson.dumps(wanted), query=strict)
-        accepted = True
-    except ApiError as error:
-        if error.status not in (400, 422):
-            raise
-        accepted = False
+    accepted = await is_accepted(admin, WORKLOAD_CLAIMS.path(shared_namespace), wanted)
     assert isinstance(parse_workload_claim(wanted), WorkloadClaim) is accepted
 
 
