@@ -69,6 +69,7 @@ def unrepeated(length: int, letters: str) -> str:
 
 
 def deep(levels: int) -> Any:
+    """A map in a list in a map, and so on."""
     value: Any = 0
     for _ in range(levels):
         value = {"a": [value]}

@@ -1,7 +1,7 @@
 """What a table about one scheduler plugin is made of: Pods, Nodes, a Handle, and the plugin's answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,14 @@ def pod(name: str = "web", *, namespace: str = NAMESPACE, **spec: Any) -> PodInf
     return SHAPES.pod_info(
         obj(name, namespace=namespace, spec={"containers": [{"name": "main"}], **spec}, status=status)
     )
+
+
+@dataclass
+class Waiting:
+    """What a QueueSort plugin compares: a Pod, and when it came into the queue, in seconds."""
+
+    pod: PodInfo
+    timestamp: float
 
 
 def requesting(name: str = "web", **amounts: str) -> PodInfo:

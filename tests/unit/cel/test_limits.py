@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cel.adversaries import deep
 from processes.measuring import Measured
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
@@ -212,13 +213,6 @@ def test_an_evaluation_ends_within_its_limits(
     over = isinstance(found.answer, CelError) and found.answer.kind == BUDGET
     within = found.steps <= MAX_STEPS and found.allocated <= MAX_ALLOCATION
     assert (described(found.answer), over or within) == (want, True)
-
-
-def deep(levels: int) -> Any:
-    value: Any = 0
-    for _ in range(levels):
-        value = {"a": [value]}
-    return value
 
 
 DEEP = {

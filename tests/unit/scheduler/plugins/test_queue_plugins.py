@@ -1,9 +1,7 @@
 """SchedulingGates and PrioritySort: which Pods enter the queue, and in which order."""
 
-from dataclasses import dataclass
-
 import pytest
-from plugins.tables import handle, hinted, pod, said
+from plugins.tables import Waiting, handle, hinted, pod, said
 
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.events import Action, EventResource
@@ -31,12 +29,6 @@ def test_pre_enqueue(given: PodInfo, want: tuple[str, ...]) -> None:
 def test_the_last_gate_wakes_the_pod() -> None:
     event = (EventResource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     assert hinted(GATES, *event, pod(), pod(), pod()) == "Queue"
-
-
-@dataclass
-class Waiting:
-    pod: PodInfo
-    timestamp: float
 
 
 def waiting(priority: int, timestamp: float) -> Waiting:

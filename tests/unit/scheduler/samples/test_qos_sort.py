@@ -1,21 +1,12 @@
 """The sample QOSSort: the order of Pods in the queue."""
 
-from dataclasses import dataclass
-
 import pytest
 from plugins.samples import module
-from plugins.tables import handle, pod
+from plugins.tables import Waiting, handle, pod
 
-from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.interface import QueueSort
 
 QOSSort = module("qos_sort").QOSSort
-
-
-@dataclass
-class Waiting:
-    pod: PodInfo
-    timestamp: float
 
 
 def waiting(qos_class: str, *, priority: int = 0, since: float = 0) -> Waiting:
