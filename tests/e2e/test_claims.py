@@ -29,13 +29,8 @@ def cluster(replaced: Stack, node: BackgroundKubelet, request: pytest.FixtureReq
     found.clear()
 
 
-def claims_of(cluster: Cluster) -> list[Object]:
-    found: list[Object] = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
-    return found
-
-
 def the_claim(cluster: Cluster) -> Object:
-    (found,) = eventually(lambda: claims_of(cluster), what="a claim")
+    (found,) = eventually(cluster.claims, what="a claim")
     return dict(found)
 
 
@@ -85,7 +80,7 @@ def test_the_life_of_a_generated_claim_and_its_five_writes(
     assert recorded_by(cluster) == {wellknown.CLAIMS_FIELD_MANAGER: ["mine"]}
 
     node.finish(Key(cluster.namespace, "web"))
-    eventually(lambda: claims_of(cluster) == [], what="deleted although its Pod is still there")
+    eventually(lambda: cluster.claims() == [], what="deleted although its Pod is still there")
     assert cluster.get()["status"]["phase"] == "Succeeded"
     assert writes(replaced, since, cluster.namespace) == {
         ("create", "resourceclaims", 201): 1,
@@ -120,7 +115,7 @@ def test_a_template_that_comes_late(cluster: Cluster) -> None:
     eventually(lambda: reason in cluster.events("web"), what="said what is missing")
     cluster.create(cluster.template("mine", gpu))
     assert cluster.bound_to() == "gpu-1"
-    assert len(claims_of(cluster)) == 1
+    assert len(cluster.claims()) == 1
 
 
 def test_a_finished_pod_beside_a_running_one_costs_one_write(
@@ -145,7 +140,7 @@ def test_a_finished_pod_beside_a_running_one_costs_one_write(
 
     node.finish(Key(cluster.namespace, "runs"))
     eventually(
-        lambda: state(next(c for c in claims_of(cluster) if key_of(c).name == "shared")) == (False, [], False),
+        lambda: state(next(c for c in cluster.claims() if key_of(c).name == "shared")) == (False, [], False),
         what="the last one's entry takes the allocation along",
     )
 
@@ -154,7 +149,7 @@ def test_a_pod_that_is_deleted_before_it_ran(cluster: Cluster) -> None:
     cluster.create(cluster.template("mine", cluster.unique("never")), cluster.pod().templates("mine"))
     the_claim(cluster)
     cluster.kubectl("delete", "pod", "web", "-n", cluster.namespace)
-    eventually(lambda: claims_of(cluster) == [], what="gone with its Pod")
+    eventually(lambda: cluster.claims() == [], what="gone with its Pod")
 
 
 def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
@@ -163,7 +158,7 @@ def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
     cluster.kubectl("delete", "resourceclaim", first, "-n", cluster.namespace)
 
     def again() -> Any:
-        names = [key_of(claim).name for claim in claims_of(cluster)]
+        names = [key_of(claim).name for claim in cluster.claims()]
         statuses = cluster.get()["status"].get("resourceClaimStatuses")
         return names and names != [first] and statuses == [{"name": "mine", "resourceClaimName": names[0]}]
 
@@ -189,7 +184,7 @@ def test_nothing_is_written_on_a_restart_and_what_was_missed_is_made_up(cluster:
     since = replaced.plane.audit_fence()
     start(replaced)
     cluster.bound_to("new")
-    eventually(lambda: len(claims_of(cluster)) == 2, what="the claim of the Pod that went is gone")
+    eventually(lambda: len(cluster.claims()) == 2, what="the claim of the Pod that went is gone")
     replaced.plane.audit_fence()
     records = replaced.plane.audit.writes(since, user=CONTROLLERS, namespace=cluster.namespace)
     assert [r for r in records if r.name.startswith("stays") or (r.resource == "pods" and r.name != "new")] == []

@@ -29,13 +29,8 @@ def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def claims_by_owner(cluster: Cluster) -> dict[str, Object]:
-    found = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
-    return {f"{owner['kind']} {owner['name']}": each for each in found if (owner := controller_of(each)) is not None}
-
-
-def recorded(cluster: Cluster, name: str = "web") -> dict[str, str]:
-    statuses = (cluster.get(name).get("status") or {}).get("resourceClaimStatuses", [])
-    return {each["name"]: each["resourceClaimName"] for each in statuses}
+    owners = ((controller_of(each), each) for each in cluster.claims())
+    return {f"{owner['kind']} {owner['name']}": each for owner, each in owners if owner is not None}
 
 
 def test_a_group_shares_a_claim_that_lives_as_long_as_it_does(grouped: Stack) -> None:
@@ -45,16 +40,16 @@ def test_a_group_shares_a_claim_that_lives_as_long_as_it_does(grouped: Stack) ->
     member = cluster.pod().templates("shared", "own").in_group("gang").but("spec.nodeName", "gpu-1")
     cluster.create(*templates, member, cluster.pod("later").templates("own"))
     group = pod_group("gang", cluster.namespace).templates("shared")
-    eventually(lambda: recorded(cluster, "later"), what="told of its claim")
+    eventually(lambda: cluster.generated("later"), what="told of its claim")
     assert list(claims_by_owner(cluster)) == ["Pod later"], "nothing for its predecessor before its PodGroup is known"
     kubectl("delete", "pod", "later", *in_ours)
     eventually(lambda: claims_by_owner(cluster) == {}, what="gone with its Pod")
     kubectl.apply(as_written(group.but("spec.schedulingPolicy", {"gang": {"minCount": 1}})))
 
-    eventually(lambda: len(recorded(cluster)) == 2, what="told of both claims")
+    eventually(lambda: len(cluster.generated()) == 2, what="told of both claims")
     made = claims_by_owner(cluster)
     shared = key_of(made["PodGroup gang"]).name
-    assert (sorted(made), recorded(cluster)) == (
+    assert (sorted(made), cluster.generated()) == (
         ["Pod web", "PodGroup gang"],
         {"shared": shared, "own": key_of(made["Pod web"]).name},
     )

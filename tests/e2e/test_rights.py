@@ -295,7 +295,7 @@ def generate(cluster: Cluster, kubelet: BackgroundKubelet) -> None:
 
     def claims() -> list[tuple[str, str]]:
         """Names, and whose they are, of those that were made from the template."""
-        found = [metadata(each) for each in cluster.kubectl.json("get", "resourceclaims", *here)["items"]]
+        found = [metadata(each) for each in cluster.claims()]
         return [(each["name"], each["ownerReferences"][0]["name"]) for each in found if "-made-" in each["name"]]
 
     eventually(lambda: [owner for _, owner in claims()] == ["gang"], what="one is gone, the other one is there")

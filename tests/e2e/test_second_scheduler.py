@@ -115,10 +115,9 @@ def test_devices_of_both_stay_disjoint(cluster: Cluster, scheduler: Process) -> 
     for number in range(4):
         assert cluster.bound_to(f"ours-{number}") in ("plain", "gpu-1")
         assert cluster.bound_to(f"theirs-{number}") == "gpu-1"
-    claims = cluster.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
     devices = [
         (result["driver"], result["pool"], result["device"])
-        for each in claims
+        for each in cluster.claims()
         for result in each["status"]["allocation"]["devices"]["results"]
     ]
     assert len(devices) == len(set(devices)) == 8

@@ -39,6 +39,14 @@ def stack(binaries: Binaries, tmp_path: Path) -> Iterator[Stack]:
         yield stack
 
 
+def claims(cluster: Cluster) -> list[str]:
+    return [key_of(claim).name for claim in cluster.claims()]
+
+
+def recorded(cluster: Cluster) -> list[str]:
+    return list(cluster.generated().values())
+
+
 def elected(stack: Stack, name: str, proxy: FaultProxy) -> Process:
     through = replace(stack, plane=ProxiedPlane(stack.plane, proxy))
     return through.controllers(name, claims="Replace", leaderElection__enabled=True)
@@ -48,10 +56,6 @@ def elected(stack: Stack, name: str, proxy: FaultProxy) -> Process:
 def test_the_next_leader_finds_what_its_cache_does_not_show(stack: Stack, tmp_path: Path) -> None:
     cluster = Cluster(stack.plane.kubectl, namespace_of(stack, "handed-over"))
     cluster.create(cluster.template("mine", cluster.unique("never")))
-
-    def claims() -> list[str]:
-        found = stack.plane.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
-        return [key_of(claim).name for claim in found]
 
     with (
         FaultProxy(stack.plane.kubeconfig, tmp_path / "one", seed=1) as one,
@@ -64,14 +68,10 @@ def test_the_next_leader_finds_what_its_cache_does_not_show(stack: Stack, tmp_pa
             two.cut_watches()
             eventually(lambda: two.hits["late"] > 0, what="the second watches late")
             cluster.create(cluster.pod().templates("mine"))
-            made = eventually(claims, what="the first makes a claim")
+            made = eventually(lambda: claims(cluster), what="the first makes a claim")
             eventually(lambda: one.hits["unrecorded"] > 0, what="the first cannot record it")
             first.stop()
-
-            def recorded() -> list[str]:
-                return [each["resourceClaimName"] for each in cluster.get()["status"].get("resourceClaimStatuses", [])]
-
-            assert eventually(recorded, what="recorded by the second") == made == claims()
+            assert eventually(lambda: recorded(cluster), what="recorded by the second") == made == claims(cluster)
             assert two.hits["asked"] == 1
 
 
@@ -80,13 +80,6 @@ def test_a_leader_that_leads_again_finds_the_claim_whose_answer_was_lost(stack: 
     cluster = Cluster(stack.plane.kubectl, namespace_of(stack, "leads-again"))
     cluster.create(cluster.template("mine", cluster.unique("never")))
 
-    def claims() -> list[str]:
-        found = stack.plane.kubectl.json("get", "resourceclaims", "-n", cluster.namespace)["items"]
-        return [key_of(claim).name for claim in found]
-
-    def recorded() -> list[str]:
-        return [each["resourceClaimName"] for each in cluster.get()["status"].get("resourceClaimStatuses", [])]
-
     with FaultProxy(stack.plane.kubeconfig, tmp_path / "one", seed=1) as proxy:
         process = elected(stack, "first", proxy)
         eventually(lambda: process.said(BEGUN), what="it generates")
@@ -94,7 +87,7 @@ def test_a_leader_that_leads_again_finds_the_claim_whose_answer_was_lost(stack: 
             proxy.cut_watches()
             eventually(lambda: proxy.hits["late"] > 0, what="it watches late")
             cluster.create(cluster.pod().templates("mine"))
-            made = eventually(claims, what="it makes a claim")
+            made = eventually(lambda: claims(cluster), what="it makes a claim")
             eventually(lambda: process.said("lost the lease"), what="it loses the lease")
         eventually(lambda: process.said("became leader") == 2, what="it leads again")
-        assert eventually(recorded, what="recorded") == made == claims()
+        assert eventually(lambda: recorded(cluster), what="recorded") == made == claims(cluster)

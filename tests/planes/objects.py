@@ -79,6 +79,16 @@ class Cluster:
         found: list[Object] = self.kubectl.json("get", "pods", "-n", self.namespace)["items"]
         return found
 
+    def claims(self) -> list[Object]:
+        """The ResourceClaims."""
+        found: list[Object] = self.kubectl.json("get", "resourceclaims", "-n", self.namespace)["items"]
+        return found
+
+    def generated(self, name: str = "web") -> dict[str, str]:
+        """Names of the claims that were made for a Pod, by the Pod's own names for them, as its status has them."""
+        statuses = self.get(name).get("status", {}).get("resourceClaimStatuses", [])
+        return {each["name"]: each["resourceClaimName"] for each in statuses}
+
     def held(self) -> set[str]:
         """Names of the Pods in our gate."""
         gate = {"name": wellknown.GATE}
