@@ -201,8 +201,9 @@ took.
 
 What keeps Tollbar from the two targets: while both cores are busy, a rate is what CPU all processes take together. The
 API server takes some 0.3 ms more for a Pod whose changes it also sends to a watch, which the loop has not; that alone
-leaves nine tenths of the loop's rate. In a burst of 1,000 Pods without Events, the CPU of the process went
-(py-spy, 300 samples a second, on a machine that was busy with others, so take the shares as hints):
+leaves nine tenths of the loop's rate. In two bursts of 1,000 Pods, without Events and with them, the CPU of the process
+went for this (py-spy, 300 samples a second, on a machine that was busy with others, so take the
+shares as hints):
 
 | share | what for |
 | ---: | --- |
@@ -213,7 +214,7 @@ leaves nine tenths of the loop's rate. In a burst of 1,000 Pods without Events, 
 | 12 % | the reconcile loop, its queue, and whoever else is told that a Pod has changed |
 | 6 % | the log line of each release, and metrics |
 
-What was tried since these figures were first recorded: a Pod is decoded once for a release, where it was twice, and
+What was done since these figures were first recorded: a Pod is decoded once for a release, where it was twice, and
 compressed when it has not been used for a while, with a smaller window; indexes, and predicates that ask the rules,
 work out once what they need several times; log lines and records make no JSON encoder each. uvloop, tried earlier,
 saved nothing ([decision 0014](decisions/0014-calls-over-an-exchange-of-our-own.md)).""",

@@ -36,15 +36,19 @@ memory anew for each text, which takes as long as to compress a short one."""
 
 
 class _Text(NamedTuple):
-    """`created` in epoch seconds; `model` is another object's text, which is compressed without a model.
-
-    The text of an object that is decoded is not compressed until that ends.
-    """
+    """Compressed; `created` in epoch seconds; `model` is another object's text, which is compressed without a model."""
 
     text: bytes
     model: bytes | None
     created: float
-    is_compressed: bool = True
+
+
+class _Plain(NamedTuple):
+    """The text of an object that is decoded, until that ends; `kind` is what `alike` has returned for it."""
+
+    text: bytes
+    kind: Hashable
+    created: float
 
 
 class Packed(MutableMapping[Key, Object]):
@@ -55,7 +59,7 @@ class Packed(MutableMapping[Key, Object]):
 
     def __init__(self, alike: Callable[[Object], Hashable]) -> None:
         self._alike = alike
-        self._texts: dict[Key, _Text] = {}
+        self._texts: dict[Key, _Text | _Plain] = {}
         self._models: dict[Hashable, bytes] = {}
         self._recent: dict[Key, tuple[Object, int]] = {}
         """Each with the length of its text; those decoded or written last are at the end."""
@@ -75,15 +79,16 @@ class Packed(MutableMapping[Key, Object]):
         if recent is not None:
             return recent[0]
         packed = self._texts[key]
-        text = _inflated(packed.text, packed.model)
+        text = packed.text if isinstance(packed, _Plain) else _inflated(packed.text, packed.model)
         obj: Object = orjson.loads(text)
         self._remember(key, obj, len(text))
         return obj
 
     def __setitem__(self, key: Key, obj: Object) -> None:
         text = orjson.dumps(obj)
+        plain = _Plain(text, self._alike(obj), created_at(obj))
         self._forget(key)
-        self._texts[key] = _Text(text, None, created_at(obj), is_compressed=False)
+        self._texts[key] = plain
         self._remember(key, obj, len(text))
 
     def __delitem__(self, key: Key) -> None:
@@ -94,11 +99,10 @@ class Packed(MutableMapping[Key, Object]):
         """As `created_at`, without decoding the object."""
         return self._texts[key].created
 
-    def _compressed(self, text: bytes, obj: Object) -> tuple[bytes, bytes | None]:
+    def _compressed(self, text: bytes, kind: Hashable) -> tuple[bytes, bytes | None]:
         """The compressed text, and the model with which it was compressed."""
         if len(text) > WINDOW:
             return _deflated(text), None
-        kind = self._alike(obj)
         model = self._models.get(kind)
         if model is not None:
             compressed = _deflated(text, _dictionary(model))
@@ -112,23 +116,23 @@ class Packed(MutableMapping[Key, Object]):
 
     def _remember(self, key: Key, obj: Object, length: int) -> None:
         if length > RECENT_BYTES // 16:
-            self._compress(key, obj)
+            self._compress(key)
             return
         self._recent[key] = obj, length
         self._recent_bytes += length
         while self._recent_bytes > RECENT_BYTES:
-            oldest, (its, _) = next(iter(self._recent.items()))
+            oldest = next(iter(self._recent))
             self._forget(oldest)
-            self._compress(oldest, its)
+            self._compress(oldest)
 
     def _forget(self, key: Key) -> None:
         _, length = self._recent.pop(key, (None, 0))
         self._recent_bytes -= length
 
-    def _compress(self, key: Key, obj: Object) -> None:
+    def _compress(self, key: Key) -> None:
         kept = self._texts[key]
-        if not kept.is_compressed:
-            self._texts[key] = _Text(*self._compressed(kept.text, obj), kept.created)
+        if isinstance(kept, _Plain):
+            self._texts[key] = _Text(*self._compressed(kept.text, kept.kind), kept.created)
 
 
 def created_at(obj: Object) -> float:

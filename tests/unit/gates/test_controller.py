@@ -19,7 +19,6 @@ from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.model.resources import CONFIG_MAPS
-from tollbar.runtime import packed
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.errors import ApiError, NotLeading, error_from_status
 from tollbar.runtime.packed import Packed
@@ -310,10 +309,7 @@ FEEDING: dict[str, Cached] = {
 
 
 @pytest.mark.parametrize("cached", FEEDING.values(), ids=FEEDING)
-async def test_what_a_class_raises_for_an_object_stops_no_store(
-    cached: Cached, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packed, "RECENT_BYTES", 0)  # what is kept as text is compressed at once
+async def test_what_a_class_raises_for_an_object_stops_no_store(cached: Cached) -> None:
     theirs = Reads(cached, lambda _: ["red"], by="team")
     world = World((HELD, ML), saying(Zone().decide, reads=(theirs, *Zone.reads)))
     store = world.caches.stores[MAPS.name]
