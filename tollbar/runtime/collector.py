@@ -11,7 +11,7 @@ from typing import Final
 _FILLING: Final = (10_000, 5_000, 1_000)
 """While caches are filled, objects that get old are those of the caches and are not garbage; a full collection, which
 would look at all of them, takes a second or more."""
-_FILLED: Final = (2_000, 2, 50_000)
+_FILLED: Final = (10_000, 2, 10_000)
 
 
 def tune() -> None:
