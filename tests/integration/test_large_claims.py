@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
 CLAIMS = 120
-GROWTH = 150 * 1024 * 1024
-"""Bytes for one page of their list; all of them take three times as much."""
+GROWTH = 30 * 1024 * 1024
+"""Bytes for one page of their list: as much as one can take at most (`PAGE_TEXT`).  One of these takes a tenth, and a
+page of 25 takes twice as much."""
 
 
 def large(name: str) -> Object:
