@@ -232,7 +232,9 @@ with others). What one call of this client takes shows the loop of patches in
 HTTP/2 and protobuf in compiled code. Fewer calls would be other writes than Kubernetes makes. The rest is the work
 queue, the watch events of these writes, and the question to each controller whether a changed claim concerns it. Since
 these figures were first recorded, a finished Pod that never had a Node is no longer decided about because its claim
-changes. When claims are made, the targets are met within what one run differs from the next.""",
+changes. On an AMD EPYC (2026-11-22) claims were made at 1.05 of the peer's rate, with 1.00 ms of CPU beside its 0.99;
+there, freeing took 1.15 ms beside 0.65. The code of that day and today's, one after the other on the machine of this
+table, 1,000 Pods once each: 1.68 and 1.91 ms to make a claim, 1.76 and 1.48 to free it.""",
     columns=COLUMNS,
     rows=(
         MADE,
