@@ -83,12 +83,6 @@ Before status writes were 16 at a time, 21 % of the CPU was the reservation of t
 connections, 19 % watches, and 11 % conditions of Pods that wait for the first one (a sampled run on a busy machine,
 2026-11-27). Tried and kept: Filter is asked about the one Node of an allocated claim, and a condition is written only
 of Pods that still wait when it is their turn.""",
-    "Partitionable": """\
-With half_500nodes, recorded on 2026-11-27, both schedulers make five writes for a Pod: finalizer and allocation of the
-claim, the nominated Node, the binding and its Event. The API server's CPU for them was 0.92 to 1.09 of that for
-kube-scheduler, in three runs that differ by a fifth. Since then a nominated Node is not written of a Pod that is bound
-a moment later. With the four writes that are left, SchedulingWithResourceClaimTemplate/half_500nodes, which differs in
-its devices alone, takes 0.83.""",
 }
 """By test case: where the scheduler's time goes, in percent of its CPU, and what was tried."""
 WHY_HELD: Final = """\
