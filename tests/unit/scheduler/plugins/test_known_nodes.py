@@ -7,7 +7,11 @@ import pytest
 from objects.builders import Built, device_class
 from objects.builders import pod as a_pod
 from objects.devices import a_claim, allocation, published
-from plugins.dynamicresources import World, info, node, said
+from plugins.dynamicresources import UU, World, info, node, said
+
+from tollbar import wellknown
+from tollbar.scheduler.plugins.dynamic_resources.extended_resources import STALE
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME, PodClaims
 
 N1, N2 = published("s1", "g0", node="n1"), published("s2", "g1", node="n2")
 UNAVAILABLE = "UnschedulableAndUnresolvable: resourceclaim not available on the node"
@@ -99,6 +103,28 @@ def test_of_extended_resources_it_is_known_where_devices_have_to_provide_them() 
     assert found is not None
     assert (found.fits.tolist(), found.rejected.tolist()) == ([True, False, False], [False, True, False])
     assert (said(world.plugin.reserve(world.state, pod, "n1")), world.held()) == ("Success", ["g0"])
+
+
+def test_of_extended_resources_nothing_is_known_while_there_is_a_claim_of_an_earlier_attempt() -> None:
+    """Also where that is allocated, so that nothing is left to be allocated: Filter rejects it on all Nodes."""
+    left = EVERYWHERE.owned_by("Pod", "web").annotated({wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"})
+    world = World(left, N1)
+    world.manager.stores[2].apply(device_class().backing(RESOURCE))
+    assert world.pre_filter(WANTS) == "Success"
+    assert world.plugin.filter_known(world.state, info(WANTS), world.handle.snapshot) is None
+    assert world.filter(WANTS) == dict.fromkeys(("n1", "n2"), f"{UU}: {STALE}")
+
+
+def test_a_pod_that_is_being_bound_keeps_nothing_of_other_nodes_also_where_its_own_has_the_resource() -> None:
+    own = {"metadata": {"name": "n3"}, "status": {"allocatable": {RESOURCE: "1"}}}
+    world = World(N1, nodes=[node("n1"), own])
+    world.manager.stores[2].apply(device_class().backing(RESOURCE))
+    world.filter(WANTS)
+    found = world.state.read(NAME, PodClaims)
+    assert found is not None
+    assert set(found.on_nodes) == {"n1"}
+    assert said(world.plugin.reserve(world.state, info(WANTS), "n3")) == "Success"
+    assert (found.on_nodes, found.allocator) == ({}, None)
 
 
 def test_of_extended_resources_nothing_is_known_while_no_class_stands_for_one_of_them() -> None:

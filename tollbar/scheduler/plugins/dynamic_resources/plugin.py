@@ -126,7 +126,7 @@ class DynamicResources:
 
     def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
         found = self._found(state)
-        if found is None:
+        if found is None or found.left_over is not None:
             return None
         available = _available_nodes(found, nodes)
         if available is None:
@@ -154,8 +154,8 @@ class DynamicResources:
             if {each.get("uid") for each in claims.reserved_for(claim)} <= {pod.uid}:
                 self._binding.give_up(claim, pod)
                 return None, unschedulable(DEALLOCATED)
-        if found.extended is not None and not extended_resources.is_virtual(found.claims[found.extended]):
-            self._binding.delete(found.claims[found.extended], pod)
+        if (left_over := found.left_over) is not None:
+            self._binding.delete(left_over, pod)
             return None, unschedulable(DELETED)
         return None, unschedulable()
 
@@ -190,10 +190,10 @@ class DynamicResources:
         if found is None or not to_allocate:
             return None
         on_node = found.on_node(self._handle.snapshot.get(node_name))
+        found.chosen(node_name)
         if on_node is None:
             # What devices could have provided may be the Node's own.
             return None if to_allocate == [found.extended] else failed("claim allocation not found for node")
-        found.chosen(node_name)
         problem = self._binding.reserve(found, on_node)
         return failed(problem) if problem else None
 

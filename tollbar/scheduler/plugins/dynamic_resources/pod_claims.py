@@ -147,9 +147,15 @@ class PodClaims:
                 found = self.on_nodes[node.name] = OnNode(plan, kept)
         return found
 
+    @property
+    def left_over(self) -> Object | None:
+        """The claim for extended resources that an earlier attempt has left.  No Node will do until it is gone."""
+        claim = self.claims[self.extended] if self.extended is not None else None
+        return claim if claim is not None and not extended_resources.is_virtual(claim) else None
+
     def chosen(self, node_name: str) -> None:
         """Forget what was found for other Nodes, and what searched for it: many Pods are being bound at one time."""
-        self.on_nodes = {node_name: self.on_nodes[node_name]}
+        self.on_nodes = {name: each for name, each in self.on_nodes.items() if name == node_name}
         self.rejections = {}
         self.allocator = None
 

@@ -68,7 +68,7 @@ class DeviceSearch:
         """What is to be allocated on this Node, or why the Pod's extended resources rule it out."""
         if found.extended is None:
             return found.plans.get(()) or self._plan(found, pod, ())
-        if not extended_resources.is_virtual(found.claims[found.extended]):
+        if found.left_over is not None:
             return unresolvable(extended_resources.STALE)
         names = extended_resources.from_devices(found.classes, node)
         if names is None:
@@ -98,7 +98,7 @@ class DeviceSearch:
             return None
         names: tuple[str, ...] = ()
         if found.extended is not None:
-            if None in found.classes.values() or not extended_resources.is_virtual(found.claims[found.extended]):
+            if None in found.classes.values():
                 return None
             names = tuple(sorted(found.classes))
         solutions = (found.plans.get(names) or self._plan(found, pod, names)).solutions
