@@ -193,8 +193,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as self._beside:
                 self._beside.create_task(self._status.run())
                 try:
-                    for _ in self._snapshot.catch_up(self._cache):
-                        await self._turn()
+                    await self._catch_up()
                     async with asyncio.TaskGroup() as bindings:
                         while True:
                             await self._schedule_one(await self._pop(), bindings)
@@ -202,6 +201,14 @@ class Scheduler:
                     await asyncio.sleep(0)  # what the last bindings have started begins
         finally:
             self._beside = None
+
+    async def _catch_up(self) -> None:
+        """Take over the first Nodes in steps.  The first cycle goes on after one that raises."""
+        try:
+            for _ in self._snapshot.catch_up(self._cache):
+                await self._turn()
+        except Exception:
+            _log.exception("cannot take over a node")
 
     async def _pop(self) -> QueuedPod:
         """The next Pod; meanwhile the queue's timers run."""

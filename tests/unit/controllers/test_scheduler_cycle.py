@@ -1,6 +1,7 @@
 """The scheduler's loop: what becomes of the Pods that are being bound when it ends, and when it begins again."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -170,6 +171,22 @@ async def test_others_run_between_the_nodes_of_the_first_look_at_them(monkeypatc
     running.cancel()
     await asyncio.wait([running])
     assert had_turns > nodes
+
+
+async def test_a_first_look_at_the_nodes_that_raises_keeps_no_pod_from_being_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(Instant)
+    for number in range(4):
+        world.queue.add(pod_info(f"p{number}"))
+
+    def raising(*_: Any) -> Iterator[None]:
+        monkeypatch.undo()
+        raise KeyError("effect")
+        yield
+
+    monkeypatch.setattr(Snapshot, "catch_up", raising)
+    await world.run_until(world.plugin.has_bound)
 
 
 async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
