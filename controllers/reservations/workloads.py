@@ -15,9 +15,10 @@ Hazard: when the permission to watch a kind is taken away later, deletions are n
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model import conditions
@@ -36,10 +37,14 @@ from tollbar.runtime.source import Channel, Delta
 from tollbar.runtime.store import Store
 from tollbar.views.deleted import DeletedUids
 
+A = ParamSpec("A")
+T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
 _LOOKING_SECONDS: Final = 10.0
 """How long a reconcile waits for what it asks, the first list of a kind included, before it is tried again later."""
+_CALL_SECONDS: Final = 3.0
+"""How long a call to read a workload may take: meanwhile no other one is read."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _LONGEST_NAME: Final = 253
 """Characters of a DNS subdomain."""
@@ -108,8 +113,6 @@ class Workloads:
             async with asyncio.timeout(_LOOKING_SECONDS):
                 return await self._look_up(kind, question)
         except TimeoutError:
-            if kind.store is None:
-                kind.unreadable = _UNLISTED
             return _UNLISTED
 
     async def _look_up(self, kind: _Kind, question: LookUp) -> Workload:
@@ -165,12 +168,16 @@ class Workloads:
             return
         self._stop(kind)
         kind.asked, kind.unreadable = now, None
-        found: Resource | None = await READ(discovery.find, self._client, kind.group, kind.plural)
-        if found is None or not found.namespaced:
-            kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
-            return
         try:
-            await asking.read(self._reading, lambda _: None, self._client.list, found, limit=1)
+            async with asyncio.timeout(_CALL_SECONDS):
+                found: Resource | None = await READ(discovery.find, self._client, kind.group, kind.plural)
+            if found is None or not found.namespaced:
+                kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
+                return
+            await self._read(lambda _: None, self._client.list, found, limit=1)
+        except TimeoutError:
+            kind.unreadable = _UNLISTED
+            return
         except NotFound:
             kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
             return
@@ -193,6 +200,17 @@ class Workloads:
         kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.name}")
         _log.info("watching a kind of workload", extra={"group": kind.group, "resource": kind.plural})
 
+    async def _read(
+        self, take: Callable[[Any], T], call: Callable[A, Awaitable[Any]], *args: A.args, **kw: A.kwargs
+    ) -> T:
+        """As `asking.read`.  Raises TimeoutError as well, of a call that takes longer than `_CALL_SECONDS`."""
+
+        async def soon() -> Any:
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await call(*args, **kw)
+
+        return await asking.read(self._reading, take, soon)
+
     def _on_delta(self, kind: _Kind, delta: Delta) -> None:
         obj = delta.new or delta.old or {}
         if delta.new is None and not delta.initial:  # a list that lacks it may lack the whole kind
@@ -202,7 +220,7 @@ class Workloads:
 
     async def _ask(self, resource: Resource, key: Key) -> Workload:
         try:
-            found = await asking.read(self._reading, projection, self._client.get, resource, key.name, key.namespace)
+            found = await self._read(projection, self._client.get, resource, key.name, key.namespace)
         except NotFound as error:
             return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:

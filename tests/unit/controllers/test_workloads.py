@@ -226,6 +226,33 @@ async def test_a_kind_that_does_not_answer_keeps_nobody_for_long(silent: str) ->
         assert found == [Workload(Knowledge.UNLISTED)] * 5
 
 
+class SilentAboutSets(Silent):
+    """It serves StatefulSets, too, and does not list them."""
+
+    def __init__(self, *found: Object) -> None:
+        super().__init__(*found, silent="")
+
+    async def raw(self, method: str, path: str) -> bytes:
+        answer = orjson.loads(await super().raw(method, path))
+        for each in [*answer.get("resources", ())]:
+            answer["resources"].append({**each, "name": "statefulsets", "kind": "StatefulSet"})
+        return orjson.dumps(answer)
+
+    async def list(self, res: Resource, namespace: str = "", *, limit: int, most: float = inf, **more: Any) -> Object:
+        if res.plural == "statefulsets":
+            await asyncio.Event().wait()
+        return await super().list(res, namespace, limit=limit, most=most, **more)
+
+
+@pytest.mark.looptime
+async def test_a_kind_that_does_not_answer_keeps_no_other_kind_from_being_found() -> None:
+    sets = LookUp(Key("ml", "theirs"), Reference("apps", "statefulsets", "db"), "")
+    async with world(SilentAboutSets(deployment())) as running:
+        both = (sets, LookUp(CLAIM, WEB, ""))
+        found = await asyncio.gather(*map(running.workloads.look_up, both))
+        assert found == [Workload(Knowledge.UNLISTED), FOUND]
+
+
 @pytest.mark.looptime
 async def test_a_kind_that_does_not_answer_is_asked_again_in_time() -> None:
     api = Silent(deployment(), silent="list")
