@@ -280,15 +280,15 @@ to the power of it as much, between x1 and x16; 0 is no growth, 1 is linear. As 
 until enough of them fit, which is 46 % of 500 and 5 % of 16,000.
 
 *What misses, and why*: of a cycle for requests alone Score is 28 %, Filter 19, PreScore and PreFilter 11 each, 13 to
-count the Pod on its Node and to take that over, and seven histograms 6; 17 % are questions about the one Node that the
-Pod before took (cProfile by CPU, 1,000 Nodes, 2026-11-28). No part stands out: there are 670 calls, each of a quarter
-of a microsecond. Spread over both where possible counts two constraints more, whose scores are computed anew for each
-Pod: PreScore is 25 %. A cycle with a claim is all that, and more calls again: 26 % of it searches a Node that has lost
-a device to an earlier Pod, a third of which evaluates selectors for devices that nobody has asked about; Reserve is 9 %
-and PreFilter 10. With 5,000 Nodes 198 of 200 cycles have one such search. Tried and kept: no more Nodes are looked at
-than are enough if all are rejected of which nothing is known; the attributes of a device are read once; of equally good
-Nodes one is drawn without a list of them. Not tried: to know a selector's verdict of devices that differ in what it
-does not read, such as a uuid.""",
+count the Pod on its Node and to take that over, and seven histograms 6; within these, 17 % are questions about the one
+Node that the Pod before took (cProfile by CPU, 1,000 Nodes, 2026-11-28). No part stands out: there are 670 calls, each
+of a quarter of a microsecond. Spread over both where possible counts two constraints more, whose scores are computed
+anew for each Pod: PreScore is 25 %. A cycle with a claim is all that, and more calls again: 26 % of it searches a Node
+that has lost a device to an earlier Pod, a third of which evaluates selectors for devices that nobody has asked about;
+Reserve is 9 % and PreFilter 10. With 5,000 Nodes 198 of 200 cycles have one such search. Tried and kept: no more Nodes
+are looked at than are enough if all are rejected of which nothing is known; the attributes of a device are read once;
+of equally good Nodes one is drawn without a list of them. Not tried: to know a selector's verdict of devices that
+differ in what it does not read, such as a uuid.""",
     columns=tuple(each.name for each in SIZES),
     rows=tuple(row(kind) for kind in KINDS for row in (_mean, _exponent, _ratio, _late, _first)),
     size=50_000,

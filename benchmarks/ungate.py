@@ -200,8 +200,8 @@ writing Events after its last release. How long a Pod was held is no figure here
 took.
 
 What keeps Tollbar from the two targets: while both cores are busy, a rate is what CPU all processes take together. The
-API server takes some 0.3 ms more for a Pod whose changes it also sends to a watch, which the loop has not; that alone
-leaves nine tenths of the loop's rate. In two bursts of 1,000 Pods, without Events and with them, the CPU of the process
+API server takes 0.1 to 0.4 ms more for a Pod whose changes it also sends to a watch, which the loop has not; the rest
+is Tollbar's own CPU. In two bursts of 1,000 Pods, without Events and with them, the CPU of the process
 went for this (py-spy, 300 samples a second, on a machine that was busy with others, so take the
 shares as hints):
 

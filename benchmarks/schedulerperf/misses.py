@@ -99,8 +99,8 @@ being bound keeps no scores, and of its claims nothing about other Nodes. Where 
 is kept from Pod to Pod on which Nodes they fit: a cycle with 25 classes takes half the CPU. With this, beside other
 work, the longest turn of ExtendedResource/Explicit_25classes_5000pods_500nodes had 24 ms of CPU, and 99 of 100 had less
 than 10 (one run, with 2,000 objects at a time). Of the tables below two are of the code with all this, on a slower
-machine than the others: in Partitionable/half_500nodes the loop was held for 4.1 ms (p99; before, 6.8) and 9.2 ms at
-most (25.7), in SchedulingPodAntiAffinity for 11.4 (19.7) and 13.2 (19.7)."""
+machine than the others: in Partitionable/half_500nodes p99 was 4.1 ms (before, 6.8) and the longest 9.2 (25.7), in
+SchedulingPodAntiAffinity 11.4 (19.7) and 13.2 (19.7), all medians of three runs."""
 
 
 def section(results: Sequence[Result]) -> Iterator[str]:
