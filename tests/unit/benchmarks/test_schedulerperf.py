@@ -443,6 +443,8 @@ def test_what_misses_its_target_and_by_how_much() -> None:
             "of 3 workloads miss the first; the second is missed by SchedulingBasic/ours (75 ms)."
         ),
         "",
+        misses.WHY_HELD,
+        "",
     ]
 
 
