@@ -225,17 +225,16 @@ limits (20 requests a second, 30 at once) and with both raised to 5,000. With de
 rate, it has 1/{_DEFAULT_SHARE} of the Pods. Tollbar runs as it is shipped, with `claims: Replace`, gate and rules
 included. The garbage collector runs for nobody.
 
-What keeps Tollbar from the targets: freeing is three calls for a claim (status, finalizer, deletion), and these
-calls, with their TLS handshakes, are about seven tenths of its CPU (py-spy, 1,000 claims, on a machine that was busy
-with others). What one call of this client takes shows the loop of patches in
-[`ungate`](#releasing-a-burst-of-pods-ungate); three of them take more than all of kube-controller-manager, which has
-HTTP/2 and protobuf in compiled code. Fewer calls would be other writes than Kubernetes makes. The rest is the work
-queue, the watch events of these writes, and the question to each controller whether a changed claim concerns it. Since
-these figures were first recorded, a finished Pod that never had a Node is no longer decided about because its claim
-changes. On an AMD EPYC (2026-11-22) claims were made at 1.05 of the peer's rate, with 1.00 ms of CPU beside its 0.99;
-there, freeing took 1.15 ms beside 0.65. The code of that day and today's, one after the other on the machine of this
-table, 1,000 Pods once each: 1.68 and 1.91 ms to make a claim (the runs of this table
-differ by more), 1.76 and 1.48 to free it.""",
+What keeps Tollbar from the targets: freeing is three calls for a claim (status, finalizer, deletion), and these calls,
+with their TLS handshakes, are about seven tenths of its CPU (py-spy, 1,000 claims, on a machine that was busy with
+others). What one call of this client takes shows the loop of patches in [`ungate`](#releasing-a-burst-of-pods-ungate);
+three of them take more than all of kube-controller-manager, which has HTTP/2 and protobuf in compiled code. Fewer calls
+would be other writes than Kubernetes makes. The rest is the work queue, the watch events of these writes, and the
+question to each controller whether a changed claim concerns it. Since these figures were first recorded, a finished Pod
+that never had a Node is no longer decided about because its claim changes. On an AMD EPYC (2026-11-22) claims were made
+at 1.05 of the peer's rate, with 1.00 ms of CPU beside its 0.99; there, freeing took 1.15 ms beside 0.65. The code of
+that day and today's, one after the other on the machine of this table, 1,000 Pods once each: 1.68 and 1.91 ms to make a
+claim (the runs of this table differ by more), 1.76 and 1.48 to free it.""",
     columns=COLUMNS,
     rows=(
         MADE,

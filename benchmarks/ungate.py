@@ -201,9 +201,8 @@ took.
 
 What keeps Tollbar from the two targets: while both cores are busy, a rate is what CPU all processes take together. The
 API server takes 0.1 to 0.4 ms more for a Pod whose changes it also sends to a watch, which the loop has not; the rest
-is Tollbar's own CPU. In two bursts of 1,000 Pods, without Events and with them, the CPU of the process
-went for this (py-spy, 300 samples a second, on a machine that was busy with others, so take the
-shares as hints):
+is Tollbar's own CPU. In two bursts of 1,000 Pods, without Events and with them, the CPU of the process went for this
+(py-spy, 300 samples a second, on a machine that was busy with others, so take the shares as hints):
 
 | share | what for |
 | ---: | --- |
@@ -217,8 +216,8 @@ shares as hints):
 What was done since these figures were first recorded: a Pod is decoded once for a release, where it was twice, and
 compressed when it has not been used for a while, with a smaller window; indexes, and predicates that ask the rules,
 work out once what they need several times; log lines and records make no JSON encoder each. uvloop, tried earlier,
-saved nothing ([decision 0014](decisions/0014-calls-over-an-exchange-of-our-own.md)).
-On an AMD EPYC (2026-11-22) the rate was 0.81 of the loop's, with 0.79 ms of CPU without Events beside 0.28.""",
+saved nothing ([decision 0014](decisions/0014-calls-over-an-exchange-of-our-own.md)). On an AMD EPYC (2026-11-22) the
+rate was 0.81 of the loop's, with 0.79 ms of CPU without Events beside 0.28.""",
     columns=COLUMNS,
     rows=(RATE, RATIO, CPU, CPU_IN_ALL, SERVER_CPU, PATCHES, EVENTS_MEANWHILE, EVENTS, DROPPED),
     size=2000,

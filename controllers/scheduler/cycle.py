@@ -203,7 +203,10 @@ class Scheduler:
             self._beside = None
 
     async def _catch_up(self) -> None:
-        """Take over the first Nodes in steps.  The first cycle goes on after one that raises."""
+        """Fill the snapshot for the first time, Node by Node, so that other tasks run in between.
+
+        If a Node raises an error, that is logged, and the first scheduling cycle takes over the Nodes after it.
+        """
         try:
             for _ in self._snapshot.catch_up(self._cache):
                 await self._turn()

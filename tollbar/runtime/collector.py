@@ -1,7 +1,7 @@
-"""The garbage collector of a process whose caches are large and live long.
+"""Settings of Python's cyclic garbage collector for a process whose caches are large and live long.
 
-The event loop stands still while it looks at objects, which takes up to a microsecond for each where they are many and
-were made a while ago.  So it looks at few at a time, soon after they were made, and all the more rarely at all of them.
+A collection stops the event loop, for up to a microsecond for each object that it examines where there are many.  So
+the young generations are collected often, while they are small, and all generations rarely.
 """
 
 import atexit
@@ -13,45 +13,43 @@ _FILLING: Final = (10_000, 5_000, 1_000)
 """While caches are filled, objects that get old are those of the caches and are not garbage; a full collection, which
 would look at all of them, takes a second or more."""
 _FILLED: Final = (10_000, 2, 1_000_000)
-"""By itself practically never at all objects, towards which each call of `look` would count."""
+"""The last number keeps the interpreter from full collections, towards which every call of `look` counts."""
 _ALL_EVERY: Final = 1800.0
-"""Seconds from one look at all objects to the next, where there is something to look at: it takes up to a second where
-many have been replaced.  What refers to itself, as connections do that strangers have opened and closed, stays until
-then."""
+"""Seconds between full collections.  One takes up to a second where many objects in the caches have been replaced.
+Closed connections refer to themselves: those that have outlived a young collection are freed only by a full one."""
+_looked_at = 0.0
+"""When the last full collection was, on the monotonic clock, in seconds."""
 
 
 def tune() -> None:
-    """Collect young objects alone; nothing at the end of the process, which would only take time."""
+    """Collect the young generations alone while caches are filled, and nothing at the end of the process."""
     gc.set_threshold(*_FILLING)
     atexit.register(gc.freeze)
 
 
-class _Looked:
-    at = 0.0
-    """When all objects were last looked at; on the monotonic clock, in seconds."""
-
-
 def leave_alone() -> None:
-    """Never look again at the objects that there are now, which are the caches, and then collect as usual.
+    """Exclude the objects that there are now, which are the caches, from all collections; `look` collects from now on.
 
     Those among them that are replaced are freed as ever, unless they refer to one another in a circle.
     """
+    global _looked_at
     gc.freeze()
     gc.set_threshold(*_FILLED)
-    _Looked.at = time.monotonic()
+    _looked_at = time.monotonic()
 
 
 def look() -> None:
-    """Look at the young objects now, and once in `_ALL_EVERY` seconds at all that are not left alone.
+    """Collect the young generations, and all of them once in `_ALL_EVERY` seconds.
 
-    Call it when some objects in the caches have been replaced.
-    The interpreter counts what is made less what is freed, so that by itself it would look once there are very many.
-    While caches are filled it does nothing: all that has been listed is young then.
+    Call it when some objects in the caches have been replaced: the interpreter counts what is made less what is freed,
+    so that by itself it would collect only once there are very many young objects.  Does nothing before `leave_alone`,
+    while everything that has been listed is young.
     """
+    global _looked_at
     if gc.get_threshold() != _FILLED:
         return
     now = time.monotonic()
-    is_due = now - _Looked.at >= _ALL_EVERY
+    is_due = now - _looked_at >= _ALL_EVERY
     if is_due:
-        _Looked.at = now
+        _looked_at = now
     gc.collect(2 if is_due else 1)

@@ -42,7 +42,7 @@ class TokenBucket:
             await self._clock.sleep(max(due - now, pause))
 
     def take_free(self) -> bool:
-        """Take a token if one is free, and say whether one was; for the one caller that takes with a pause, too."""
+        """Take a token if one is free, and return whether one was."""
         now, due = self._now_and_due()
         if due > now:
             return False

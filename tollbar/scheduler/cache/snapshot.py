@@ -53,8 +53,9 @@ class NodesAt(Sequence[NodeInfo]):
 class Snapshot:
     """`nodes` has the Nodes in the order in which they are tried.
 
-    It changes in `update` alone, and only as far as the Nodes have changed; without a change that takes no time.  Where
-    many have changed, `catch_up` does most of it in steps.
+    It changes in `update` and `catch_up` alone, and only as far as the Nodes have changed; without a change that takes
+    no time.  Where many have changed, `catch_up` does most of the work in steps.
+
     `table` and `groups` have the same Nodes and Pods as columns and as counts, `images` has the images by name, and
     `claims` how many volumes of their Pods name a PersistentVolumeClaim.  `changed` tells which Nodes have changed, by
     their place, `changed_nodes` of which the API object has.
