@@ -62,6 +62,22 @@ def test_a_process_that_is_not_of_the_plane_is_never_ended(tmp_path: Path) -> No
         other.stdin.close()
 
 
+def test_two_processes_may_end_the_same_plane_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(tmp_path.resolve())
+    state.save(layout, {"etcd": 0})
+    replace = Path.replace
+
+    def after_another(self: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        assert state.stop(tmp_path) == []
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", after_another)
+
+    assert state.stop(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
 FLAGS = {
     "limits are lifted unless the defaults are what is measured": (
         Options(raised_limits=False),

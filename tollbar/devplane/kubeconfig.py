@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from tollbar.runtime import files
+
 
 def config(*, server: str, authority: bytes, token: str, name: str = "tollbar") -> dict[str, Any]:
     """A kubeconfig's content; authority is PEM."""
@@ -32,8 +34,7 @@ def with_token(original: dict[str, Any], token: str, name: str) -> dict[str, Any
 
 
 def write(path: Path, content: dict[str, Any]) -> Path:
-    """Write a kubeconfig that only its owner can read."""
+    """Write a kubeconfig whole, so that only its owner can read it; where it exists, it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    files.replace(path, yaml.safe_dump(content, sort_keys=False).encode(), 0o600)
     return path

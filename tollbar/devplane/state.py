@@ -10,15 +10,15 @@ from typing import Final
 
 from tollbar.devplane import process
 from tollbar.devplane.layout import Layout
+from tollbar.runtime import files
 
 _FORMAT: Final = 1
 
 
 def save(layout: Layout, pids: dict[str, int]) -> None:
-    """Replace the state file atomically."""
-    partial = layout.state.with_suffix(".partial")
-    partial.write_text(json.dumps({"format": _FORMAT, "kubeconfig": str(layout.kubeconfig), "pids": pids}, indent=2))
-    partial.replace(layout.state)
+    """Replace the state file, which another process may read or write at the same time."""
+    content = json.dumps({"format": _FORMAT, "kubeconfig": str(layout.kubeconfig), "pids": pids}, indent=2)
+    files.replace(layout.state, content.encode(), 0o644)
 
 
 def load(layout: Layout) -> dict[str, int]:

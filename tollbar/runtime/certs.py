@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tollbar.model.certificates import AUTHORITY_LIFETIME, BACKDATED, LEAF_LIFETIME, Certificate, KeyPair
+from tollbar.runtime import files
 
 CA_CERT: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
@@ -59,11 +60,11 @@ def ensure(directory: Path, hosts: Sequence[str], now: float) -> bool:
     if ca is None or not _fresh(ca.cert, moment):
         ca = _new_ca(moment, AUTHORITY_LIFETIME)
         trusted = [ca.cert, *(old for old in bundle if old.not_valid_after_utc > moment)]
-        _write(directory / CA_KEY, _pem_key(ca.key), 0o600)
-        _write(directory / CA_CERT, b"".join(map(_pem_cert, trusted)), 0o644)
+        files.replace(directory / CA_KEY, _pem_key(ca.key), 0o600)
+        files.replace(directory / CA_CERT, b"".join(map(_pem_cert, trusted)), 0o644)
     leaf = _new_leaf(ca, names, moment, LEAF_LIFETIME)
-    _write(directory / TLS_KEY, _pem_key(leaf.key), 0o600)
-    _write(directory / TLS_CERT, _pem_cert(leaf.cert), 0o644)
+    files.replace(directory / TLS_KEY, _pem_key(leaf.key), 0o600)
+    files.replace(directory / TLS_CERT, _pem_cert(leaf.cert), 0o644)
     return True
 
 
@@ -267,18 +268,3 @@ def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Replace a file whole: readers see the old content or the new."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -112,7 +112,7 @@ def _tls(layout: Layout) -> ssl.SSLContext:
 def _write_kubeconfig(layout: Layout, port: int, token: str) -> None:
     authority = (layout.tokens.parent / certs.CA_CERT).read_bytes()
     content = kubeconfig.config(server=f"https://{HOST}:{port}", authority=authority, token=token)
-    kubeconfig.write(layout.kubeconfig.with_suffix(".partial"), content).replace(layout.kubeconfig)
+    kubeconfig.write(layout.kubeconfig, content)
 
 
 async def _until_stopped(*, attached: bool) -> None:
