@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from processes.stack import Process, Stack
 
 from benchmarks.schedulerperf import watched
+from benchmarks.schedulerperf.watched import Stalls
 from tollbar.devplane.layout import SCHEDULER
 from tollbar.model.objects import Object
 
@@ -35,8 +37,8 @@ class Peer(Protocol):
 
     def metrics(self) -> str: ...
 
-    def stalls(self, end: float) -> list[float]:
-        """How long its event loop was held at each reading until then, in seconds; it has been stopped."""
+    def stalls(self, end: float) -> Stalls:
+        """How long its event loop was held until then; it has been stopped."""
         ...
 
 
@@ -66,10 +68,10 @@ class KubeScheduler:
     def metrics(self) -> str:
         return self.stack.plane.metrics(SCHEDULER)
 
-    def stalls(self, end: float) -> list[float]:
+    def stalls(self, end: float) -> Stalls:
         """It has no event loop."""
         del end
-        return []
+        return Stalls([], [])
 
 
 @dataclass
@@ -81,8 +83,8 @@ class Tollbar:
     user: str = "system:serviceaccount:tollbar-system:tollbar-scheduler"
 
     async def start(self, configuration: Object) -> None:
-        self._stalls.unlink(missing_ok=True)
-        os.environ[watched.FILE] = str(self._stalls)
+        shutil.rmtree(self._stalls, ignore_errors=True)
+        os.environ[watched.DIRECTORY] = str(self._stalls)
         given = {**configuration, "clientConnection": dict(self.limits), "profiles": profiles(configuration)}
         await asyncio.to_thread(
             lambda: self.stack.scheduler(module="benchmarks.schedulerperf.watched", verbosity=0, **given)
@@ -101,7 +103,7 @@ class Tollbar:
         assert self._running is not None
         return self._running.exposed()
 
-    def stalls(self, end: float) -> list[float]:
+    def stalls(self, end: float) -> Stalls:
         return watched.read(self._stalls, end)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.schedulerperf.figures import Histogram, Series, throughput
+from benchmarks.schedulerperf.watched import Stalls
 from benchmarks.stage import cpu_seconds
 from benchmarks.workload import Row, percentile
 
@@ -31,6 +32,8 @@ START_CPU = Row("CPU of the scheduler until its first binding", "s", digits=2)
 RSS = Row("memory of the scheduler, peak RSS", "MiB", digits=0)
 HELD_P99 = Row("event loop held, p99", "ms")
 HELD = Row("event loop held, longest", "ms")
+CPU_HELD_P99 = Row("event loop held, without the wait for a core, p99", "ms")
+CPU_HELD = Row("event loop held, without the wait for a core, longest", "ms")
 
 _EVERY: Final = 0.02
 _LEAST: Final = 2
@@ -58,7 +61,7 @@ class Phase:
     writes: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Times of the scheduler's writes, by plural and subresource."""
     peak_rss: float = 0.0
-    stalls: Sequence[float] = ()
+    stalls: Stalls = field(default_factory=lambda: Stalls([], []))
 
 
 def figures(phase: Phase) -> dict[Row, float]:
@@ -89,9 +92,11 @@ def figures(phase: Phase) -> dict[Row, float]:
     written = {what: sum(first <= at <= phase.rest for at in ats) for what, ats in phase.writes.items()}
     found[WRITES] = sum(written.values()) / pods
     found[EVENTS] = written.get("events", 0) / pods
-    if phase.stalls:
-        found[HELD_P99] = percentile(phase.stalls, 0.99) * 1e3
-        found[HELD] = max(phase.stalls) * 1e3
+    rows = (HELD_P99, HELD), (CPU_HELD_P99, CPU_HELD)
+    for (p99, longest), readings in zip(rows, phase.stalls, strict=True):
+        if readings:
+            found[p99] = percentile(readings, 0.99) * 1e3
+            found[longest] = max(readings) * 1e3
     return found
 
 

@@ -36,6 +36,8 @@ _ROWS: Final = (
     phase.RSS,
     phase.HELD_P99,
     phase.HELD,
+    phase.CPU_HELD_P99,
+    phase.CPU_HELD,
 )
 _FILE: Final = "schedule.json"
 _ABOUT: Final = f"""\
@@ -56,7 +58,8 @@ kube-scheduler records an Event for every Pod, Tollbar at most 50 a second. What
 first binding is in the figure *with its start and first lists*. Latencies are those of the histograms
 `scheduler_scheduling_attempt_duration_seconds` and `scheduler_scheduling_algorithm_duration_seconds` of both processes;
 their smallest bucket ends at 1 ms, so look at the means. Tollbar's event loop is *held* while nothing else of the
-process can run, the wait for a core included.
+process can run, the wait for a core included; *without the wait for a core*, time that its thread waits for one in the
+midst of its work does not count.
 
 `make bench W=schedule` runs the set for 500 Nodes, `make bench W='schedule --nodes 5000'` the one for 5,000, and
 `make bench W='schedule -w SchedulingBasic/500Nodes -w TopologySpreading/500Nodes'` some workloads. A workload has

@@ -1,9 +1,10 @@
 """The scheduler process, with readings of how long its event loop is held.  The product has no such option.
 
 A reading says how much later than it should a task would be woken that sleeps for a moment, again and again: how long
-others have held the loop, the wait for a core included.  No task sleeps, which would cost a share of the CPU that is
-measured: the loop tells when it begins to wait and when it is woken, and the readings follow from that.  They are
-appended to the file that the environment variable `FILE` names, while the scheduler schedules.
+others have held the loop.  No task sleeps, which would cost a share of the CPU that is measured: the loop tells when it
+begins to wait and when it is woken, and the readings follow from that.  They are made twice: by the time, which has the
+wait for a core in it, and by a clock that stands still while the loop's thread waits for one in the midst of its work.
+Both are appended to files while the scheduler schedules.
 """
 
 import asyncio
@@ -13,12 +14,13 @@ import time
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controllers.scheduler.__main__ import command
 from controllers.scheduler.cycle import Scheduler
 
-FILE: Final = "TOLLBAR_BENCHMARK_STALLS"
+DIRECTORY: Final = "TOLLBAR_BENCHMARK_STALLS"
+"""The environment variable that names the directory of the files."""
 _PERIOD: Final = 0.005
 _EVERY: Final = 1.0
 _MOMENT: Final = 0.0002
@@ -27,8 +29,22 @@ _MOMENT: Final = 0.0002
 _run = Scheduler.run
 
 
-def read(file: Path, end: float) -> list[float]:
-    """How long the loop was held at each reading that began until a moment (seconds since the epoch), in seconds."""
+class Stalls(NamedTuple):
+    """How long the loop was held at each reading, in seconds: by the time, and by CPU of its own alone."""
+
+    held: list[float]
+    by_cpu: list[float]
+
+
+_FILES: Final = Stalls._fields
+
+
+def read(directory: Path, end: float) -> Stalls:
+    """The readings that began until a moment (seconds since the epoch)."""
+    return Stalls(*(_read(directory / name, end) for name in _FILES))
+
+
+def _read(file: Path, end: float) -> list[float]:
     if not file.exists():
         return []
     written = file.read_bytes()
@@ -40,11 +56,13 @@ class Held:
     """The readings: pairs of the time at which each was due and how late it would have been, in seconds.
 
     Of an event loop: `waits` is called when it has run what was ready and looks for more, `wakes` when it has found
-    some.  A reading that is due when the loop looks runs with what else is ready, as the last.
+    some.  A reading that is due when the loop looks runs with what else is ready, as the last.  `behind` is what `now`
+    lacks to the time.
     """
 
     def __init__(self, now: float) -> None:
         self.readings = array("d")
+        self.behind = 0.0
         self._due = now + _PERIOD
         self._is_ready = False
         self._looked_at = now
@@ -63,31 +81,62 @@ class Held:
             self._read(self._due)
 
     def _read(self, now: float) -> None:
-        self.readings.extend((self._due, now - self._due))
+        self.readings.extend((self._due + self.behind, now - self._due))
         self._due = now + _PERIOD
+
+
+class Watch:
+    """The readings of a loop by both clocks, and the files for them."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        now = time.time()
+        self._held, self._by_cpu = Held(now), Held(now)
+        self._files = [directory / name for name in _FILES]
+        self._idle = now - time.thread_time()
+        """The second clock is this and the CPU of the thread."""
+
+    def over(self, select: Callable[..., Any]) -> Callable[..., Any]:
+        """The selector's method, with a look at the clocks before and after."""
+
+        def watched(timeout: float | None = None) -> Any:
+            now, cpu = time.time(), time.thread_time()
+            self._held.waits(now)
+            self._by_cpu.waits(self._own(now, cpu))
+            if len(self._held.readings) >= 2 * _EVERY / _PERIOD:
+                self.save()
+            happened = select(timeout)
+            woken, cpu_then = time.time(), time.thread_time()
+            if timeout != 0:
+                self._idle += woken - now - (cpu_then - cpu)
+            self._held.wakes(woken)
+            self._by_cpu.wakes(self._own(woken, cpu_then))
+            return happened
+
+        return watched
+
+    def save(self) -> None:
+        for held, file in zip((self._held, self._by_cpu), self._files, strict=True):
+            with file.open("ab") as out:
+                held.readings.tofile(out)
+            del held.readings[:]
+
+    def _own(self, now: float, cpu: float) -> float:
+        own = self._idle + cpu
+        self._by_cpu.behind = now - own
+        return own
 
 
 async def _watched(self: Scheduler) -> None:
     selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
     select: Callable[..., Any] = selector.select
-    with Path(os.environ[FILE]).open("ab", buffering=0) as out:  # noqa: ASYNC230
-        held = Held(time.time())
-
-        def watch(timeout: float | None = None) -> Any:
-            held.waits(time.time())
-            if len(held.readings) >= 2 * _EVERY / _PERIOD:
-                held.readings.tofile(out)
-                del held.readings[:]
-            happened = select(timeout)
-            held.wakes(time.time())
-            return happened
-
-        selector.select = watch
-        try:
-            await _run(self)
-        finally:
-            selector.select = select
-            held.readings.tofile(out)
+    watch = Watch(Path(os.environ[DIRECTORY]))
+    selector.select = watch.over(select)
+    try:
+        await _run(self)
+    finally:
+        selector.select = select
+        watch.save()
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from benchmarks.schedulerperf.operations import (
 from benchmarks.schedulerperf.peers import RAISED, TOLLBAR, profiles
 from benchmarks.schedulerperf.run import OF_CPU, OF_RATE, OF_SERVER_CPU, options, ratios
 from benchmarks.schedulerperf.sets import SETS
+from benchmarks.schedulerperf.watched import Stalls
 from benchmarks.workload import Result
 from tollbar.devplane.audit import AuditLog
 from tollbar.devplane.layout import API_SERVER
@@ -386,7 +387,7 @@ def test_the_figures_of_a_phase() -> None:
             algorithm=Histogram({0.001: 4.0, math.inf: 4.0}, 0.002),
             writes={"pods/binding": [10.5, 11.5, 12.0, 12.5], "events": [13.0, 15.0]},
             peak_rss=90.0,
-            stalls=[0.001] * 99 + [0.02],
+            stalls=Stalls([0.001] * 99 + [0.02], [0.0005] * 99 + [0.004]),
         )
     )
     assert {row.name: value for row, value in found.items()} == pytest.approx(
@@ -406,6 +407,8 @@ def test_the_figures_of_a_phase() -> None:
             phase.RSS.name: 90.0,
             phase.HELD_P99.name: 1.0,
             phase.HELD.name: 20.0,
+            phase.CPU_HELD_P99.name: 0.5,
+            phase.CPU_HELD.name: 4.0,
         }
     )
 

@@ -32,19 +32,22 @@ def test_how_late_readings_would_be(looks: Sequence[tuple[float, float]], want: 
 
 
 async def test_an_event_loop_that_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "stalls"
-
     async def run(_scheduler: object) -> None:
         await asyncio.sleep(0.03)
         time.sleep(0.2)  # noqa: ASYNC251
         await asyncio.sleep(0.03)
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        await asyncio.sleep(0.03)
 
-    monkeypatch.setenv(watched.FILE, str(file))
+    monkeypatch.setenv(watched.DIRECTORY, str(tmp_path / "stalls"))
     monkeypatch.setattr(watched, "_run", run)
     scheduler: object = None
     await watched._watched(scheduler)  # type: ignore[arg-type]
 
-    found = watched.read(file, time.time())
-    assert max(found) > 0.19
-    assert len(found) >= 4
-    assert watched.read(file, 0.0) == []
+    found = watched.read(tmp_path / "stalls", time.time())
+    assert max(found.held) > 0.19
+    assert 0.04 < max(found.by_cpu) < 0.19
+    assert min(map(len, found)) >= 4
+    assert watched.read(tmp_path / "stalls", 0.0) == ([], [])
