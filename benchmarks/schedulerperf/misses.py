@@ -34,8 +34,7 @@ class Aim:
 
     def median(self, result: Result) -> float | None:
         """None if it was not measured."""
-        found = result.values.get(self.row.name, {}).get(TOLLBAR)
-        return statistics.median(found) if found else None
+        return _median(self.row, result)
 
 
 def aims(of: Target) -> tuple[Aim, ...]:
@@ -49,6 +48,7 @@ def aims(of: Target) -> tuple[Aim, ...]:
 
 HELD: Final = (Aim(phase.HELD_P99, HELD_P99), Aim(phase.HELD, HELD_LONGEST))
 """How long the event loop may be held, of every workload."""
+_HELD_ROWS: Final = (phase.HELD_P99, phase.HELD, phase.CPU_HELD_P99, phase.CPU_HELD)
 
 WHY: Final[Mapping[str, str]] = {
     "SchedulingDaemonset": """\
@@ -130,16 +130,23 @@ def why(case: str) -> list[str]:
 
 
 def _held(results: Sequence[Result]) -> Iterator[str]:
-    measured = [each for each in results if all(aim.median(each) is not None for aim in HELD)]
-    if not measured:
+    late = [each for each in results if any(aim.missed_by(each) for aim in HELD)]
+    if not late:
         return
-    late, longest = ([each for each in measured if aim.missed_by(each)] for aim in HELD)
-    named = ", ".join(f"{each.workload} ({HELD[1].median(each):.0f} ms)" for each in longest) or "none of them"
     yield (
         f"The event loop should be held for {HELD_P99:g} ms at most in 99 of 100 readings, and never for more than "
-        f"{HELD_LONGEST:g} ms. {len(late)} of {len(measured)} workloads miss the first; the second is missed by "
-        f"{named}."
+        f"{HELD_LONGEST:g} ms. {len(late)} of {len(results)} workloads miss that:"
     )
     yield ""
-    if late or longest:
-        yield from (WHY_HELD, "")
+    yield report.markdown(["workload", *(f"{row.name.removeprefix('event loop held, ')} (ms)" for row in _HELD_ROWS)])
+    yield report.markdown(["---", *["---:"] * len(_HELD_ROWS)])
+    for each in late:
+        medians = (_median(row, each) for row in _HELD_ROWS)
+        figures = (report.NOTHING if median is None else f"{median:.1f}" for median in medians)
+        yield report.markdown([each.workload, *figures])
+    yield from ("", WHY_HELD, "")
+
+
+def _median(row: Row, result: Result) -> float | None:
+    found = result.values.get(row.name, {}).get(TOLLBAR)
+    return statistics.median(found) if found else None
