@@ -43,7 +43,7 @@ from tollbar.scheduler.queue.queued import QueuedPod
 _log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_TURN: Final = 0.002
+_TURN: Final = 0.001
 """Seconds for which cycles hold the event loop at a time: a long queue must not starve what fills the caches."""
 _BINDINGS: Final = 32
 """After so many cycles that found a Node, their bindings run: until then each keeps all that its cycle has found."""

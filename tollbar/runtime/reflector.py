@@ -6,7 +6,7 @@ are deleted from the stores.
 
 Invariants: `run` ends only by cancellation; an object leaves a store by a DELETED event, by a complete list without it
 or when discovery no longer lists the API, never by an error; the reflector yields every 100 objects of a list and every
-20 events of a watch.
+10 events of a watch.
 
 Hazards: while the API server is down the stores are stale and `age` grows.  The pages of a list that have expired have
 no bound any more, and after the second time it is in memory as a whole.  Of two reflectors with one name, the gauges
@@ -51,8 +51,10 @@ Each such list doubles them, so that nobody who makes and deletes objects has al
 twice as long without one makes them what they are at first."""
 _WATCH_SECONDS: Final = (300, 600)
 _YIELD_EVERY: Final = 100
-_EVENTS: Final = 20
+_EVENTS: Final = 10
 """After so many events of a watch others run: to tell all who subscribe takes longer than to store an object."""
+_COLLECT_EVERY: Final = 20
+"""After so many events the garbage collector looks at young objects."""
 
 
 class ListerWatcher(Protocol):
@@ -349,8 +351,9 @@ class Reflector:
             async for event in events:
                 self._handle(event)
                 self._received += 1
-                if self._received % _EVENTS == 0:
+                if self._received % _COLLECT_EVERY == 0:
                     collector.look()
+                if self._received % _EVENTS == 0:
                     await asyncio.sleep(0)
 
     def _handle(self, event: WatchEvent) -> None:
