@@ -12,6 +12,7 @@ answer while it comes.
 import asyncio
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
@@ -28,6 +29,11 @@ MADE_AT_ONCE: Final = 2
 with one alone, all would wait for one that hangs."""
 WAIT_SECONDS: Final = 1.0
 """For how long an exchange that makes a connection counts as one of these: after that it may hang."""
+NEXT_SECONDS: Final = (0.005, 0.1)
+"""After so long another connection may be made in the place of one that has been: when the process has time to spare,
+and when it has none.  Then more connections would help little: it is not the server that is waited for."""
+BUSY: Final = 0.5
+"""The share of a core, by the CPU of the event loop's thread, from which on the process has no time to spare."""
 IDLE_SECONDS: Final = 75.0
 """For how long a connection may rest: the API server ends it after 90."""
 _READ_BYTES: Final = 256 * 1024
@@ -79,9 +85,9 @@ class Connections:
     """The connections to one server: as many as there are exchanges at one time, or fewer.
 
     A TLS handshake costs the CPU of many exchanges, here and at the server.  So of a burst only MADE_AT_ONCE connect.
-    The others wait for what comes first: that one of these is connected, or has not been for WAIT_SECONDS, then the
-    next one connects; or that another exchange has ended, whose connection they take.  (Go's net/http waits for a
-    connection to be made or given back, too, but connects for each request.)
+    The others wait for what comes first: that NEXT_SECONDS have passed since one of these was connected, or WAIT_SECONDS
+    while one is not, then the next one connects; or that another exchange has ended, whose connection they take.
+    (Go's net/http waits for a connection to be made or given back, too, but connects for each request.)
 
     `context` is that of https, None for http; `server_name` is the name that the certificate has to be for.
     """
@@ -95,7 +101,7 @@ class Connections:
         """Those that are used next are at the end."""
         self._all: set[Connection] = set()
         self._making: set[object] = set()
-        """One for each exchange that makes a connection now and has not for long."""
+        """One for each exchange that makes a connection now and has not for long, or has made one just now."""
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         """Others that have none.  Each gets one that was given back, or None when it is to make one itself."""
         self._looks_at = inf
@@ -182,12 +188,31 @@ class Connections:
                 given.end()
         turn = object()
         self._making.add(turn)
-        hangs = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._end_turn, turn)
+        loop = asyncio.get_running_loop()
+        hangs = loop.call_later(WAIT_SECONDS, self._end_turn, turn)
         try:
-            return await self.connect(deadline, Connection)
+            connection = await self.connect(deadline, Connection)
+        except BaseException:
+            self._end_turn(turn)
+            raise
         finally:
             hangs.cancel()
-            self._end_turn(turn)
+        self._end_turn_soon(turn, loop.time() + NEXT_SECONDS[1])
+        return connection
+
+    def _end_turn_soon(self, turn: object, at_last: float) -> None:
+        """When the process has time to spare; at last at a time of the loop's clock."""
+        loop = asyncio.get_running_loop()
+        since, cpu = loop.time(), time.thread_time()
+
+        def look() -> None:
+            now = loop.time()
+            if now < at_last and time.thread_time() - cpu > BUSY * (now - since):
+                self._end_turn_soon(turn, at_last)
+            else:
+                self._end_turn(turn)
+
+        loop.call_at(min(since + NEXT_SECONDS[0], at_last), look)
 
     def _end_turn(self, turn: object) -> None:
         """Let the next one connect in the place of this, once."""

@@ -276,10 +276,10 @@ async def test_a_connection_that_has_rested_for_too_long_is_ended(
 async def test_exchanges_at_one_time_have_connections_of_their_own_and_the_last_one_is_used_next(
     server: Server, connections: Connections
 ) -> None:
-    server.script += [(OK,)] * 4
-    await asyncio.gather(send(connections), send(connections), send(connections))
+    server.script += [(OK,)] * (MADE_AT_ONCE + 1)
+    await asyncio.gather(*(send(connections) for _ in range(MADE_AT_ONCE)))
     await send(connections)
-    assert (server.connections, len(connections._all)) == (3, 3)
+    assert (server.connections, len(connections._all)) == (MADE_AT_ONCE, MADE_AT_ONCE)
 
 
 BURST = MADE_AT_ONCE + 4
@@ -299,7 +299,7 @@ class Making:
 
 @pytest.fixture
 def making(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Making:
-    """And who waits for a connection waits for long: a machine may be slow."""
+    """And who waits for a connection waits for long: a machine may be slow.  The next one begins at once."""
     made, connect = Making(), connections._connect
 
     async def held(make: Any) -> Any:
@@ -309,6 +309,7 @@ def making(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Making:
 
     monkeypatch.setattr(connections, "_connect", held)
     monkeypatch.setattr(exchange, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(exchange, "NEXT_SECONDS", (0.0, 0.0))
     return made
 
 
@@ -344,6 +345,37 @@ async def test_a_slow_server_gets_a_connection_for_each_exchange(
         assert making.begun == begun
         making.lets.release()
     await making.until(BURST)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+NEXT = {"a process with time to spare": (0.4, [5.0]), "a busy one": (0.6, [5.0, 40.0, 5.0])}
+"""The share of a core that it takes, and the seconds until the next connection is begun after one."""
+
+
+@pytest.mark.parametrize(("share", "steps"), NEXT.values(), ids=NEXT)
+async def test_when_the_next_connection_of_a_burst_is_begun(
+    share: float,
+    steps: list[float],
+    connections: Connections,
+    making: Making,
+    leap: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    monkeypatch.setattr("time.thread_time", lambda: share * (loop.time() - began))
+    monkeypatch.setattr(exchange, "NEXT_SECONDS", (5.0, 50.0))
+    tasks = burst(connections)
+    await making.until(MADE_AT_ONCE)
+    making.lets.release()
+    for step in steps:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert making.begun == MADE_AT_ONCE
+        leap(step)
+    await making.until(MADE_AT_ONCE + 1)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
