@@ -28,7 +28,7 @@ from tollbar.views.reservations import States
 from tollbar.views.takeover import Takeover
 
 _WORKERS: Final = 8
-"""Reserved claims are few, but a worker may wait for the first list of a kind."""
+"""Reserved claims are few, but each write waits for the API server."""
 
 
 class Controllers(NamedTuple):

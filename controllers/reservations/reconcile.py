@@ -98,6 +98,7 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
         oscillating=deps.oscillations.oscillating(claim),
         pod_groups=deps.pod_groups.by_index("claim", key),
         evicted_from=deps.evictions.evicted_from(key),
+        state=deps.states.get(key),
     )
 
 

@@ -4,10 +4,11 @@ A kind is found by discovery and listed once to check the permission; it is then
 
 Invariants: `ABSENT` is only concluded from a 404 for the object or from a DELETED event with its uid, never from an
 object missing in a cache; a kind that is not served, or may not be read, changes nothing.  Only the fields of a
-workload that decisions about its claims read are kept.  A kind that does not answer, because its conversion webhook
-hangs, say, holds up nobody but those who read workloads, and no reconcile for long.  In metrics a kind of workload is
-called `deployments.apps`, so that a claim which names a kind that the process also caches does not hide that one; a
-kind that is no longer watched has no metrics, since its age would grow without end.
+workload that decisions about its claims read are kept.  No reconcile waits for the API server: each kind has a task
+that asks, and every claim that was told `AWAITED` is sent once there is an answer for it.  So a kind that does not
+answer, because its conversion webhook hangs, say, holds up nobody but those who read workloads, each time for one call.
+In metrics a kind of workload is called `deployments.apps`, so that a claim which names a kind that the process also
+caches does not hide that one; a kind that is no longer watched has no metrics, since its age would grow without end.
 
 Hazard: when the permission to watch a kind is taken away later, deletions are noticed only after a restart; the metric
 `tollbar_watch_age_seconds` of the kind grows meanwhile.
@@ -41,8 +42,8 @@ A = ParamSpec("A")
 T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
-_LOOKING_SECONDS: Final = 10.0
-"""How long a reconcile waits for what it asks, the first list of a kind included, before it is tried again later."""
+_LIST_SECONDS: Final = 10.0
+"""How long the first complete list of a kind may take before its claims are told that there is no answer."""
 _CALL_SECONDS: Final = 3.0
 """How long a call to read a workload may take: meanwhile no other one is read."""
 _METADATA: Final = ("namespace", "name", "uid", "resourceVersion", "generation", "deletionTimestamp")
@@ -51,32 +52,43 @@ _LONGEST_NAME: Final = 253
 _MOST_CLAIMS: Final = 128
 """Claims of the Pods of a workload that are known: one that they name after so many others is never crowded."""
 
-_UNLISTED: Final = Workload(Knowledge.UNLISTED)
+_AWAITED: Final = Workload(Knowledge.AWAITED)
+_UNANSWERED: Final = Workload(Knowledge.UNANSWERED)
 _ABSENT: Final = Workload(Knowledge.ABSENT)
 
 
 @dataclass(eq=False, slots=True)
 class _Kind:
-    """One kind that claims name.  `unreadable` tells why it is not watched, as found at the time `asked`."""
+    """One kind that claims name.
+
+    `asked` are the questions that wait for the API server, `answers` what was found, or the error, until the claim is
+    looked up again.  `unreadable` tells why the API server is not asked before that time of the monotonic clock.
+    """
 
     group: str
     plural: str
     claims: dict[Key, set[Key]] = field(default_factory=dict)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    unreadable: Workload | None = None
-    asked: float = float("-inf")
+    asked: dict[Key, LookUp] = field(default_factory=dict)
+    answers: dict[Key, tuple[LookUp, Workload | Exception]] = field(default_factory=dict)
+    unreadable: tuple[Workload, float] = (_UNANSWERED, float("-inf"))
     store: Store | None = None
     reflector: Reflector | None = None
-    task: "asyncio.Task[None] | None" = None
+    watching: "asyncio.Task[None] | None" = None
+    answering: "asyncio.Task[None] | None" = None
 
     @property
     def name(self) -> str:
         """As CustomResourceDefinitions are named."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    @property
+    def watched(self) -> Store | None:
+        """The store, while the kind is served."""
+        return self.store if self.reflector is not None and self.reflector.served else None
+
 
 class Workloads:
-    """`changes` sends the key of every claim whose workload may have changed."""
+    """`changes` sends the key of every claim of whose workload more may be known than before."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
         self.changes: Channel[Key] = Channel("workloads")
@@ -90,46 +102,91 @@ class Workloads:
         self._named: dict[Key, Reference] = {}
         self._deleted = DeletedUids()
         self._tasks: asyncio.TaskGroup | None = None
-        self._open = asyncio.Event()
 
     async def run(self) -> None:
-        """Run the watches that `look_up` needs, until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self._open.set()
+        """Watch the kinds that claims name, and ask about them, until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            try:
+                for kind in self._kinds.values():
+                    self._begin(kind)
                 await asyncio.Event().wait()
-        finally:
-            self._open.clear()
-            for kind in self._kinds.values():
-                self._stop(kind)
+            finally:
+                self._tasks = None
+                for kind in self._kinds.values():
+                    self._stop(kind)
 
     async def look_up(self, question: LookUp) -> Workload:
-        """The state of the workload that this claim names; from now on its changes are sent for the claim.
+        """What is known of the workload that this claim names; from now on its changes are sent for the claim.
+
+        So is the answer of the API server where that has to be asked: until then nothing is known but `AWAITED`.
+        Raises ApiError when the API server was asked and failed otherwise than by 403 or 404.
+        """
+        kind = self._register(question.claim, question.reference)
+        asked, answer = kind.answers.pop(question.claim, (None, _AWAITED))
+        found = self._cached(kind, question) or (answer if asked == question else self._unreadable(kind))
+        if found is None:
+            kind.asked[question.claim] = question
+            self._begin(kind)
+            return _AWAITED
+        kind.asked.pop(question.claim, None)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _cached(self, kind: _Kind, question: LookUp) -> Workload | None:
+        """What the watch has shown of the workload; None when it says nothing certain."""
+        store, recorded = kind.watched, question.recorded
+        if store is None or not store.synced.is_set():
+            return None
+        cached = store.get(_key_of(question))
+        if cached is not None and recorded in ("", uid_of(cached)):
+            return Workload(Knowledge.FOUND, cached)
+        return _ABSENT if cached is None and recorded in self._deleted else None
+
+    def _unreadable(self, kind: _Kind) -> Workload | None:
+        """Why there is no use in asking about the kind now."""
+        why, until = kind.unreadable
+        return why if self._clock.monotonic() < until else None
+
+    def _begin(self, kind: _Kind) -> None:
+        """Answer what is asked about the kind, unless that is being done or nothing runs."""
+        if self._tasks is not None and kind.answering is None and kind.asked:
+            kind.answering = self._tasks.create_task(self._answer(kind, self._tasks), name=f"workloads {kind.name}")
+
+    async def _answer(self, kind: _Kind, tasks: asyncio.TaskGroup) -> None:
+        """Answer every question, one after the other: those that wait meanwhile hold no worker."""
+        while kind.asked:
+            claim, question = next(iter(kind.asked.items()))
+            try:
+                answer: Workload | Exception = await self._find(kind, question, tasks)
+            except Exception as error:
+                answer = error  # for the reconcile of the claim, which reports it
+            if kind.asked.get(claim) == question:
+                del kind.asked[claim]
+                kind.answers[claim] = question, answer
+                self.changes.send(claim)
+            await asyncio.sleep(0)  # there may be many that are answered without a call
+        kind.answering = None
+
+    async def _find(self, kind: _Kind, question: LookUp, tasks: asyncio.TaskGroup) -> Workload:
+        """The answer to a question.  After a failure the kind is left alone for `RECHECK` seconds.
 
         Raises ApiError when a call fails otherwise than by 403 or 404.
         """
-        kind = self._register(question.claim, question.reference)
+        found = self._cached(kind, question) or self._unreadable(kind)
+        if found is not None:
+            return found
         try:
-            async with asyncio.timeout(_LOOKING_SECONDS):
-                return await self._look_up(kind, question)
+            store = kind.watched
+            opened = await self._open_watch(kind, tasks) if store is None else store
+            if isinstance(opened, Store):
+                async with asyncio.timeout(_LIST_SECONDS):
+                    await opened.synced.wait()
+                return self._cached(kind, question) or await self._ask(opened.resource, _key_of(question))
         except TimeoutError:
-            return _UNLISTED
-
-    async def _look_up(self, kind: _Kind, question: LookUp) -> Workload:
-        async with kind.lock:
-            if kind.store is None or kind.reflector is None or not kind.reflector.served:
-                await self._open_watch(kind)
-        store = kind.store
-        if store is None:
-            return kind.unreadable or _UNLISTED
-        await store.synced.wait()
-        key, recorded = Key(question.claim.namespace, question.reference.name), question.recorded
-        cached = store.get(key)
-        if cached is not None and recorded in ("", uid_of(cached)):
-            return Workload(Knowledge.FOUND, cached)
-        if cached is None and recorded in self._deleted:
-            return _ABSENT
-        return await self._ask(store.resource, key)
+            opened = _UNANSWERED
+        kind.unreadable = opened, self._clock.monotonic() + RECHECK
+        return opened
 
     def forget(self, claim: Key) -> None:
         """The claim no longer names a workload."""
@@ -139,6 +196,8 @@ class Workloads:
         kind = self._kinds[reference.group, reference.resource]
         workload = Key(claim.namespace, reference.name)
         kind.claims[workload].discard(claim)
+        kind.asked.pop(claim, None)
+        kind.answers.pop(claim, None)
         if not kind.claims[workload]:
             del kind.claims[workload]
         if not kind.claims:
@@ -155,50 +214,50 @@ class Workloads:
         return kind
 
     def _stop(self, kind: _Kind) -> None:
-        """Watch the kind no more, and keep nothing of it: metrics refer to the store that they count."""
-        if kind.task is not None:
-            kind.task.cancel()
-        kind.store = kind.reflector = kind.task = None
+        """Neither watch the kind nor ask about it any more."""
+        if kind.answering is not None:
+            kind.answering.cancel()
+        kind.answering = None
+        kind.asked.clear()
+        kind.answers.clear()
+        self._close_watch(kind)
+
+    def _close_watch(self, kind: _Kind) -> None:
+        """Keep nothing of the kind: metrics refer to the store that they count."""
+        if kind.watching is not None:
+            kind.watching.cancel()
+        kind.store = kind.reflector = kind.watching = None
         self._metrics.forget("kind", kind.name)
 
-    async def _open_watch(self, kind: _Kind) -> None:
-        """Find the kind and watch it; after a failure, at most once in `RECHECK` seconds."""
-        now = self._clock.monotonic()
-        if now < kind.asked + RECHECK and kind.unreadable is not None:
-            return
-        self._stop(kind)
-        kind.asked, kind.unreadable = now, None
+    async def _open_watch(self, kind: _Kind, tasks: asyncio.TaskGroup) -> Store | Workload:
+        """Find the kind and watch it: the store that is being filled, or why it cannot be read.
+
+        Raises TimeoutError when a call takes too long, ApiError when one fails otherwise than by 403 or 404.
+        """
+        self._close_watch(kind)
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 found: Resource | None = await READ(discovery.find, self._client, kind.group, kind.plural)
             if found is None or not found.namespaced:
-                kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
-                return
+                return Workload(Knowledge.UNKNOWN_KIND)
             await self._read(lambda _: None, self._client.list, found, limit=1)
-        except TimeoutError:
-            kind.unreadable = _UNLISTED
-            return
         except NotFound:
-            kind.unreadable = Workload(Knowledge.UNKNOWN_KIND)
-            return
+            return Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:
-            kind.unreadable = Workload(Knowledge.FORBIDDEN, detail=error.message)
-            return
-        await self._open.wait()
-        if self._tasks is None or self._kinds.get((kind.group, kind.plural)) is not kind:
-            return
-        kind.store = Store(found, project=projection)
-        kind.store.subscribe(lambda delta: self._on_delta(kind, delta))
+            return Workload(Knowledge.FORBIDDEN, detail=error.message)
+        kind.store = store = Store(found, project=projection)
+        store.subscribe(lambda delta: self._on_delta(kind, delta))
         kind.reflector = Reflector(
             self._client,
-            kind.store,
+            store,
             name=kind.name,
             clock=self._clock,
             rng=self._rng,
             metrics=self._metrics,
         )
-        kind.task = self._tasks.create_task(kind.reflector.run(), name=f"reflector {kind.name}")
+        kind.watching = tasks.create_task(kind.reflector.run(), name=f"reflector {kind.name}")
         _log.info("watching a kind of workload", extra={"group": kind.group, "resource": kind.plural})
+        return store
 
     async def _read(
         self, take: Callable[[Any], T], call: Callable[A, Awaitable[Any]], *args: A.args, **kw: A.kwargs
@@ -216,6 +275,7 @@ class Workloads:
         if delta.new is None and not delta.initial:  # a list that lacks it may lack the whole kind
             self._deleted.add(uid_of(obj))
         for claim in kind.claims.get(key_of(obj), ()):
+            kind.answers.pop(claim, None)  # it is older, perhaps
             self.changes.send(claim)
 
     async def _ask(self, resource: Resource, key: Key) -> Workload:
@@ -226,6 +286,10 @@ class Workloads:
         except Forbidden as error:
             return Workload(Knowledge.FORBIDDEN, detail=error.message)
         return Workload(Knowledge.FOUND, found)
+
+
+def _key_of(question: LookUp) -> Key:
+    return Key(question.claim.namespace, question.reference.name)
 
 
 def projection(workload: Object) -> Object:

@@ -140,8 +140,9 @@ class ReservedReason(Code):
     DELETING = "Deleting", "The claim is being deleted, and waits for its Pods."
     KIND_UNKNOWN = (
         "KindUnknown",
-        """The API server does not serve the workload's kind, or it is being listed; a reservation that is there stays.
-        Check the plural name, or install the CRD: Tollbar looks for the kind again every 30 s.""",
+        """The API server does not serve the workload's kind, or does not answer about it; a reservation that is there
+        stays. Check the plural name and the kind's conversion webhook, or install the CRD: Tollbar looks for the kind
+        again every 30 s.""",
     )
     PERMISSION_DENIED = (
         "PermissionDenied",

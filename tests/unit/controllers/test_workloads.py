@@ -16,7 +16,8 @@ from objects.builders import claim
 
 from controllers import reservations
 from controllers.reservations.workloads import Workloads, projection
-from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
+from tollbar.api.reasons import ReservedReason
+from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, State, Workload
 from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import Reference, pod_spec
@@ -26,6 +27,7 @@ from tollbar.runtime.metrics import Metrics
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
 from tollbar.views.reservations import States
+from tollbar.views.takeover import Takeover
 
 WEB = Reference("apps", "deployments", "web")
 CLAIM = Key("ml", "gpu")
@@ -47,7 +49,7 @@ class Restless(Hand):
 
 
 class Api:
-    """A server with some Deployments.  `answers` says what a call is refused with."""
+    """A server with some Deployments, which serves StatefulSets, too.  `answers` says what a call is refused with."""
 
     def __init__(
         self, *found: Object, served: bool = True, namespaced: bool = True, verbs: str = "get list watch"
@@ -72,8 +74,9 @@ class Api:
         self._count("discovery")
         if path == "/apis/apps":
             return orjson.dumps({"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}})
-        kind = {"name": "deployments", "kind": "Deployment", "namespaced": self.namespaced, "verbs": self.verbs}
-        return orjson.dumps({"resources": [kind] if self.served_kind else []})
+        given = {"namespaced": self.namespaced, "verbs": self.verbs}
+        served = (("deployments", "Deployment"), ("statefulsets", "StatefulSet")) if self.served_kind else ()
+        return orjson.dumps({"resources": [{"name": name, "kind": kind, **given} for name, kind in served]})
 
     async def served(self, _group_version: str) -> set[str]:
         return {"deployments"} if self.served_kind else set()
@@ -112,7 +115,18 @@ class World:
         self.workloads.changes.subscribe(self.woken.put_nowait)
 
     async def look_up(self, recorded: str = "") -> Workload:
-        return await self.workloads.look_up(LookUp(CLAIM, WEB, recorded))
+        """What is known once the API server has answered."""
+        return (await self.look_up_all(LookUp(CLAIM, WEB, recorded)))[CLAIM.name]
+
+    async def look_up_all(self, *questions: LookUp) -> dict[str, Workload]:
+        """What each claim is told in the end, when one worker looks it up and again whenever it is sent."""
+        asked = {each.claim: each for each in questions}
+        told = {claim: await self.workloads.look_up(each) for claim, each in asked.items()}
+        while AWAITED in told.values():
+            claim = await self.woken.get()
+            if told[claim] == AWAITED:
+                told[claim] = await self.workloads.look_up(asked[claim])
+        return {claim.name: found for claim, found in told.items()}
 
     def measured(self) -> set[str]:
         """The kinds of which there are metrics."""
@@ -140,6 +154,8 @@ async def world(api: Api) -> AsyncIterator[World]:
     await asyncio.wait({running})
 
 
+AWAITED = Workload(Knowledge.AWAITED)
+UNANSWERED = Workload(Knowledge.UNANSWERED)
 FOUND = Workload(Knowledge.FOUND, projection(deployment()))
 ABSENT = Workload(Knowledge.ABSENT)
 UNKNOWN = Workload(Knowledge.UNKNOWN_KIND)
@@ -179,25 +195,26 @@ async def test_what_is_known(api: Api, answers: dict[str, Object], recorded: str
 
 
 class Silent(Api):
-    """Does not answer these calls."""
+    """Until it `speaks` it answers no such calls about a kind: `get`, `one` (a list of one object), `all` (a list)."""
 
-    def __init__(self, *found: Object, silent: str) -> None:
+    def __init__(self, *found: Object, silent: str, about: str = "deployments") -> None:
         super().__init__(*found)
         self.silent = silent.split()
+        self.about = about
+        self.speaks = asyncio.Event()
 
     async def list(self, res: Resource, namespace: str = "", *, limit: int, most: float = inf, **more: Any) -> Object:
-        self._count("list")
-        await self._wait("list")
+        await self._wait("list", "all" if limit > 1 else "one", res)
         return await super().list(res, namespace, limit=limit, most=most, **more)
 
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
-        self._count("get")
-        await self._wait("get")
+        await self._wait("get", "get", res)
         return await super().get(res, name, namespace)
 
-    async def _wait(self, call: str) -> None:
-        if call in self.silent:
-            await asyncio.Event().wait()
+    async def _wait(self, call: str, what: str, res: Resource) -> None:
+        if res.plural == self.about and what in self.silent and not self.speaks.is_set():
+            self._count(call)
+            await self.speaks.wait()
 
 
 def naming(*claims: str, recorded: str = "") -> list[LookUp]:
@@ -208,61 +225,133 @@ async def test_one_workload_is_read_at_one_time() -> None:
     api = Silent(deployment(), silent="get")
     async with world(api) as running:
         await running.look_up()
-        tasks = [asyncio.create_task(running.workloads.look_up(each)) for each in naming(*"abcde", recorded="u0")]
+        for each in naming(*"abcde", recorded="u0"):
+            assert await running.workloads.look_up(each) == AWAITED
         await turns()
         assert api.calls["get"] == 1
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+
+
+SILENT: dict[str, tuple[str, Object]] = {
+    "the first list": ("one", {"discovery": 2, "list": 1}),
+    "the whole list": ("all", {"discovery": 2, "list": 2}),
+    "what is not in the list": ("get", {"discovery": 2, "list": 2, "get": 1}),
+    "anything": ("one all get", {"discovery": 2, "list": 1}),
+}
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("silent", ["list", "get", "list get"])
-async def test_a_kind_that_does_not_answer_keeps_nobody_for_long(silent: str) -> None:
+@pytest.mark.parametrize(("silent", "calls"), SILENT.values(), ids=SILENT)
+async def test_of_a_kind_that_does_not_answer_all_are_told(silent: str, calls: Object) -> None:
     api = Silent(deployment(), silent=silent)
     async with world(api) as running:
-        asked = naming(*"abcde", recorded="u0")
-        found = await asyncio.gather(*map(running.workloads.look_up, asked))
-        assert found == [Workload(Knowledge.UNLISTED)] * 5
+        told = await running.look_up_all(*naming(*"abcde", recorded="u0"))
+        assert (told, api.calls) == (dict.fromkeys("abcde", UNANSWERED), calls)
 
 
-class SilentAboutSets(Silent):
-    """It serves StatefulSets, too, and does not list them."""
+KINDS: dict[str, tuple[Api, str, Workload, int]] = {
+    "their workload is there": (Api(deployment()), "", FOUND, 0),
+    "their workload is not there": (Api(), "", ABSENT, 1),
+    "their workload is another one": (Api(deployment("u2")), "u1", Workload(Knowledge.FOUND, deployment("u2")), 1),
+    "their kind is not served": (Api(served=False), "", UNKNOWN, 0),
+}
 
-    def __init__(self, *found: Object) -> None:
-        super().__init__(*found, silent="")
 
-    async def raw(self, method: str, path: str) -> bytes:
-        answer = orjson.loads(await super().raw(method, path))
-        for each in [*answer.get("resources", ())]:
-            answer["resources"].append({**each, "name": "statefulsets", "kind": "StatefulSet"})
-        return orjson.dumps(answer)
-
-    async def list(self, res: Resource, namespace: str = "", *, limit: int, most: float = inf, **more: Any) -> Object:
-        if res.plural == "statefulsets":
-            await asyncio.Event().wait()
-        return await super().list(res, namespace, limit=limit, most=most, **more)
+@pytest.mark.parametrize(("api", "recorded", "want", "gets"), KINDS.values(), ids=KINDS)
+async def test_when_the_api_server_has_answered_every_claim_is_told(
+    api: Api, recorded: str, want: Workload, gets: int
+) -> None:
+    names = [f"claim-{number}" for number in range(64)]
+    async with world(api) as running:
+        told = await running.look_up_all(*naming(*names, recorded=recorded))
+        lists = 0 if want == UNKNOWN else 2
+        assert (told, api.calls["list"], api.calls["get"]) == (dict.fromkeys(names, want), lists, gets * len(names))
 
 
 @pytest.mark.looptime
 async def test_a_kind_that_does_not_answer_keeps_no_other_kind_from_being_found() -> None:
     sets = LookUp(Key("ml", "theirs"), Reference("apps", "statefulsets", "db"), "")
-    async with world(SilentAboutSets(deployment())) as running:
-        both = (sets, LookUp(CLAIM, WEB, ""))
-        found = await asyncio.gather(*map(running.workloads.look_up, both))
-        assert found == [Workload(Knowledge.UNLISTED), FOUND]
+    async with world(Silent(deployment(), silent="one", about="statefulsets")) as running:
+        told = await running.look_up_all(sets, LookUp(CLAIM, WEB, ""))
+        assert told == {"theirs": UNANSWERED, "gpu": FOUND}
+
+
+async def test_claims_of_a_kind_that_does_not_answer_keep_no_other_claim_from_being_decided() -> None:
+    """However many there are: no worker waits."""
+    manager, takeover = Managed(Silent(deployment(), silent="all", about="statefulsets")), Takeover()
+    takeover.found(None)
+    states = States(manager.metrics)
+    oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
+    controller, _ = reservations.setup(manager, takeover, states, oscillations, manager.device_tolerations())
+    theirs = [
+        claim(f"claim-{number}").annotated({"tollbar.dev/reserved-for": "statefulsets.apps/db"}) for number in range(64)
+    ]
+    manager.fill([*theirs, claim("gpu").annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})])
+    tasks = [asyncio.create_task(each) for each in (manager.leading("watches of workloads")(), controller.run())]
+    await turns(1000)
+    assert [states.get(Key("ml", each)) for each in ("gpu", "claim-0", "claim-63")] == [
+        State(False, ReservedReason.NOT_ALLOCATED, "waiting for the first Pod to be scheduled", crowded=""),
+        None,
+        None,
+    ]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 @pytest.mark.looptime
 async def test_a_kind_that_does_not_answer_is_asked_again_in_time() -> None:
-    api = Silent(deployment(), silent="list")
+    api = Silent(deployment(), silent="one")
     async with world(api) as running:
         found = [await running.look_up() for _ in range(3)]
         calls = api.calls["list"]
         running.clock.seconds += RECHECK
-        api.silent.clear()
+        api.speaks.set()
         found.append(await running.look_up())
-        assert (found, calls) == ([*[Workload(Knowledge.UNLISTED)] * 3, FOUND], 1)
+        assert (found, calls) == ([*[UNANSWERED] * 3, FOUND], 1)
+
+
+async def test_an_answer_is_not_used_once_the_workload_has_changed() -> None:
+    async with world(Api()) as running:
+        await running.look_up()
+        asked = LookUp(CLAIM, WEB, "u1")
+        assert await running.workloads.look_up(asked) == AWAITED
+        assert await running.woken.get() == CLAIM  # it is absent
+        running.api.found.append(deployment("u2"))
+        await running.tell("ADDED", deployment("u2", version=2))
+        assert await running.look_up("u1") == Workload(Knowledge.FOUND, projection(deployment("u2")))
+
+
+async def test_a_question_that_replaces_another_one_is_answered() -> None:
+    """Another uid is on record by now."""
+    api = Silent(deployment(), silent="get")
+    async with world(api) as running:
+        await running.look_up()
+        former, asked = (LookUp(CLAIM, WEB, recorded) for recorded in ("u0", "u9"))
+        assert await running.workloads.look_up(former) == AWAITED
+        await turns()
+        assert (await running.workloads.look_up(asked), api.calls["get"]) == (AWAITED, 1)
+        api.speaks.set()
+        assert await running.woken.get() == CLAIM
+        assert await running.workloads.look_up(asked) == FOUND
+
+
+async def test_an_answer_is_not_used_for_another_question() -> None:
+    async with world(Api(deployment())) as running:
+        await running.look_up()
+        former, asked = (LookUp(CLAIM, WEB, recorded) for recorded in ("u0", "u9"))
+        assert await running.workloads.look_up(former) == AWAITED
+        assert await running.woken.get() == CLAIM
+        assert await running.workloads.look_up(asked) == AWAITED
+
+
+async def test_a_claim_that_is_forgotten_is_not_asked_for() -> None:
+    async with world(Api(deployment())) as running:
+        one, other = naming("a", "b", recorded="u0")
+        assert [await running.workloads.look_up(each) for each in (one, other)] == [AWAITED] * 2
+        running.workloads.forget(one.claim)
+        await running.look_up_all(other)
+        await turns()
+        assert running.api.calls["get"] == 1
 
 
 async def test_who_reads_something_else_does_not_wait_for_a_kind_that_does_not_answer() -> None:
@@ -425,7 +514,6 @@ async def test_what_a_new_list_lacks_is_asked_for() -> None:
         await running.look_up()
         (kept,), running.api.found = running.api.found, []
         running.api.events.put_nowait(error_from_status({"code": 410}))
-        await running.woken.get()
         await running.woken.get()
         running.api.found = [kept]
         assert (await running.look_up("u1"), running.api.calls["get"]) == (FOUND, 1)

@@ -37,7 +37,7 @@ RECHECK: Final = 30.0
 """Seconds until a kind or a permission that was missing is looked for again: nothing tells when it comes."""
 _RECHECK: Final = RetryAfter(RECHECK)
 SOON: Final = 1.0
-"""Seconds until what is about to be known, such as a kind that is being listed, is looked at again."""
+"""Seconds until what is about to be known, such as whether others generate claims, is looked at again."""
 _OF_A_WORKLOAD_CLAIM: Final = frozenset({"apiVersion", "kind", "metadata.deletionTimestamp", "metadata.name", "spec"})
 """What is read here of a WorkloadClaim that the cache does not have; its schema bounds the spec."""
 
@@ -49,7 +49,8 @@ class Knowledge(Enum):
     ABSENT = "the API server has no such object"
     UNKNOWN_KIND = "the API server does not serve its kind"
     FORBIDDEN = "its kind may not be read"
-    UNLISTED = "its kind has not been listed yet"
+    AWAITED = "the API server has been asked and has not answered yet"
+    UNANSWERED = "the API server has given no answer about its kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Workload:
 @dataclass(frozen=True, slots=True)
 class LookUp:
     """A question: the workload of a claim; the answer is a `Workload`, and from then on its changes wake the claim.
+    That the API server has answered wakes it, too, when it has been `AWAITED`.
 
     `recorded` is the uid that the claim was reserved for, empty when it was not.
     """
@@ -95,6 +97,20 @@ KEEPS_ENTRIES: Final = IsBefore((1, 36))
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition.
+
+    `crowded` says why not every Pod will find a place in the claim (`tollbar.decide.claims.crowding`), empty when all
+    do, None when that was not looked at.
+    """
+
+    reserved: bool
+    reason: ReservedReason
+    message: str = ""
+    crowded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReservationFacts:
     """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that `ConsumersOf` was answered.
 
@@ -103,7 +119,8 @@ class ReservationFacts:
     `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
     workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.  None stands for
     what is not known yet.  `pod_groups` are the PodGroups that share the claim,
-    `evicted_from` the allocation (`claims.allocation_of`) from whose devices Pods were evicted last.
+    `evicted_from` the allocation (`claims.allocation_of`) from whose devices Pods were evicted last, `state` is what
+    was decided last.
     """
 
     claim: Object
@@ -117,20 +134,7 @@ class ReservationFacts:
     oscillating: Collection[str] = ()
     pod_groups: Sequence[Object] = ()
     evicted_from: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How the reservation stands, or will when the plan is carried out: status, reason and message of a condition.
-
-    `crowded` says why not every Pod will find a place in the claim (`tollbar.decide.claims.crowding`), empty when all
-    do, None when that was not looked at.
-    """
-
-    reserved: bool
-    reason: ReservedReason
-    message: str = ""
-    crowded: str | None = None
+    state: State | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def decide(facts: ReservationFacts) -> ReservationPlan | Ask:
     plan: ReservationPlan | Ask = first_answer(CHAIN, case) or ReservationPlan()
     if isinstance(plan, Ask):
         return plan
-    if plan.state is not None:
+    if plan.state is not None and plan.state is not facts.state:
         plan = replace(plan, state=replace(plan.state, crowded=_crowded(case)))
     if not claims.allocation(facts.claim) and wellknown.ANNOTATION_EVICTED_FROM in annotations_of(facts.claim):
         # The allocation that was given up is over, and its name may come back: not every API server has the time of it.
@@ -288,12 +292,12 @@ def _malformed(case: _Case) -> ReservationPlan | None:
 def _unreadable(case: _Case) -> ReservationPlan | None:
     """Without knowledge of the workload nothing is released: a kind that discovery has lost may be back in a minute."""
     workload, reference = case.facts.workload, _reference(case)
-    match workload.knowledge if workload is not None else Knowledge.UNLISTED:
-        case Knowledge.UNLISTED:
-            return ReservationPlan(
-                state=case.unchanged(ReservedReason.KIND_UNKNOWN, f"{reference}: its kind is being listed"),
-                outcome=RetryAfter(SOON),
-            )
+    match workload.knowledge if workload is not None else Knowledge.AWAITED:
+        case Knowledge.AWAITED:
+            return ReservationPlan(state=case.facts.state)
+        case Knowledge.UNANSWERED:
+            why = f"{reference}: the API server does not answer about this kind"
+            return replace(_waiting(case, ReservedReason.KIND_UNKNOWN, why), outcome=_RECHECK)
         case Knowledge.UNKNOWN_KIND:
             why = f"{reference}: the API server does not serve this kind{_plural(case)}"
             return _blocked(case, ReservedReason.KIND_UNKNOWN, why)
@@ -444,7 +448,7 @@ CHAIN: Final[Chain[_Case, ReservationPlan | Ask]] = (  # order is the specificat
     _deleting,  # the claim is being deleted -> release
     _unwanted,  # the intent was withdrawn -> release
     _malformed,  # the intent cannot be understood -> keep what there is
-    _unreadable,  # the workload's kind is not served, not readable or not listed -> keep what there is
+    _unreadable,  # the workload's kind is not served, not readable, or without an answer -> keep what there is
     _gone,  # the workload is gone, or another one -> release; never seen -> wait
     _policy,  # finished, or idle by cache and live list -> release
     _not_begun,  # we are about to replace the server's claim controller -> keep what there is, and wait

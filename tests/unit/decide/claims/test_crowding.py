@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from objects.builders import Built, Pod, claim, pod, pod_group
 
+from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.crowding import crowding
-from tollbar.decide.claims.reservations import Knowledge, ReservationFacts, ReservationPlan, Workload, decide
+from tollbar.decide.claims.reservations import Knowledge, ReservationFacts, ReservationPlan, State, Workload, decide
 from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Object, uid_of
 
@@ -136,7 +137,7 @@ KEPT = claim().annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
 KNOWN: dict[str, tuple[Workload, int, str | None]] = {
     "the workload exists": (Workload(Knowledge.FOUND, workload("gpu", replicas=300)), 0, asks(300)),
     "the workload does not exist": (Workload(Knowledge.ABSENT), 0, ""),
-    "how many Pods it asks for is not known yet": (Workload(Knowledge.UNLISTED), 0, None),
+    "how many Pods it asks for is not known yet": (Workload(Knowledge.UNANSWERED), 0, None),
     "its kind may not be read, and there are too many Pods": (Workload(Knowledge.FORBIDDEN), 257, full()),
 }
 
@@ -161,3 +162,10 @@ def test_the_pods_of_a_pod_group_count_once_there_too() -> None:
     assert isinstance(plan, ReservationPlan)
     assert plan.state is not None
     assert plan.state.crowded == ""
+
+
+def test_what_was_said_stays_until_the_api_server_has_answered() -> None:
+    said = State(False, ReservedReason.NOT_ALLOCATED, crowded=asks(300))
+    plan = decide(ReservationFacts(KEPT, Workload(Knowledge.AWAITED), state=said))
+    assert isinstance(plan, ReservationPlan)
+    assert plan.state == said

@@ -125,6 +125,7 @@ TOO_OLD = (
     " (kubernetes/kubernetes#136406); upgrade Kubernetes, or run Tollbar with claims: Replace"
 )
 UNSERVED = "deployments.apps/web: the API server does not serve this kind"
+UNANSWERED = "deployments.apps/web: the API server does not answer about this kind"
 IS_IDLE = "deployments.apps/web is scaled to zero and no Pod refers to the claim"
 OURS = {"uid": "u1"}
 
@@ -245,11 +246,14 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         facts(allocated(ENTRY, **OURS), Knowledge.FORBIDDEN),
         blocked("PermissionDenied", "deployments.apps/web: no rights", reserved=True),
     ),
-    "a kind that is being listed is looked at again soon": (
-        facts(allocated(ENTRY, **OURS), Knowledge.UNLISTED),
-        ReservationPlan(
-            State(True, "KindUnknown", "deployments.apps/web: its kind is being listed"), outcome=RetryAfter(SOON)
-        ),
+    "a kind about which the API server does not answer keeps the entry": (
+        facts(allocated(ENTRY, **OURS), Knowledge.UNANSWERED),
+        waits("KindUnknown", UNANSWERED, reserved=True, again=True),
+    ),
+    "nothing is said before the API server has answered": (facts(allocated(), Knowledge.AWAITED), NOTHING),
+    "what was said stays until the API server has answered": (
+        facts(allocated(ENTRY, **OURS), Knowledge.AWAITED, state=State(True, "Held")),
+        HELD,
     ),
     # The workload is not there.
     "a workload that does not exist yet is waited for": (
@@ -443,9 +447,9 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     "an endless exchange does not put off what is looked at again soon": (
-        facts(allocated(ENTRY, **OURS), Knowledge.UNLISTED, FINISHED, oscillating={"uid-of-web-3"}),
+        facts(allocated(), None, FINISHED, wedged_by_pins=True, replaces=True, oscillating={"uid-of-web-3"}),
         ReservationPlan(
-            State(True, "KindUnknown", "deployments.apps/web: its kind is being listed"),
+            State(False, "UpstreamTooOld", TOO_OLD),
             events=(
                 Event(
                     "Warning",
