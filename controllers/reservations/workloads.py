@@ -23,7 +23,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from tollbar.decide.claims.reservations import RECHECK, Knowledge, LookUp, Workload
 from tollbar.model import conditions
-from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
+from tollbar.model.objects import Key, Object, key_of, metadata, picked, uid_of
 from tollbar.model.resources import Resource
 from tollbar.model.workloads import FINISHED, Reference, member, pod_spec
 from tollbar.runtime import asking, discovery
@@ -311,7 +311,7 @@ def projection(workload: Object) -> Object:
     said = _objects(status, "conditions")
     ends = (conditions.find(said, type_) for type_ in FINISHED)
     return {
-        "metadata": {name: meta[name] for name in _METADATA if name in meta},
+        "metadata": picked(meta, _METADATA),
         "spec": {**wanted, **({"template": {"spec": pods}} if pods else {})},
         "status": {
             **_short(status, "observedGeneration", "desiredNumberScheduled"),
@@ -328,7 +328,7 @@ def _objects(part: Object, name: str) -> list[Object]:
 
 def _short(part: Object, *names: str) -> Object:
     """These members, as far as they are numbers or texts that may be a name."""
-    found = {name: part[name] for name in names if name in part}
+    found = picked(part, names)
     return {
         name: each
         for name, each in found.items()

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tollbar.model.objects import picked
+
 INT64: Final = 2**63
 
 _COPIED: Final = (
@@ -72,7 +74,7 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
     node = _resolved(node, definitions)
     if node.get("x-kubernetes-int-or-string"):
         return {key: value for key, value in node.items() if key not in ("default", "title")}
-    schema: dict[str, Any] = {key: node[key] for key in _COPIED if key in node}
+    schema: dict[str, Any] = picked(node, _COPIED)
     if "description" in node:
         schema = {"description": _unwrapped(node["description"]), **schema}
     if schema.get("format") == "int64":

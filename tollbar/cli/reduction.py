@@ -15,7 +15,7 @@ from tollbar.api import webhooks
 from tollbar.cli import drain
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import resources
-from tollbar.model.objects import Object, metadata, spec
+from tollbar.model.objects import Object, metadata, picked, spec
 from tollbar.model.resources import Resource
 from tollbar.runtime import detection
 from tollbar.runtime.reflector import ListerWatcher
@@ -62,10 +62,10 @@ def reduced_pod(pod: Object) -> Object:
             body[kind] = [_container(each) for each in body[kind]]
     if body.get("volumes"):
         body["volumes"] = [_volume(each) for each in body["volumes"]]
-    kept = _picked(status, _POD_STATUS)
+    kept = picked(status, _POD_STATUS)
     for kind in _CONTAINER_STATUSES:
         if status.get(kind):
-            kept[kind] = [_picked(each, _CONTAINER_STATUS) for each in status[kind]]
+            kept[kind] = [picked(each, _CONTAINER_STATUS) for each in status[kind]]
     return {"metadata": _metadata(pod), "spec": body, "status": kept}
 
 
@@ -112,11 +112,11 @@ def _claim(claim: Object) -> Object:
 
 def _volume_of_cluster(volume: Object) -> Object:
     body = dict(_volume(spec(volume)))
-    return {"metadata": _metadata(volume), "spec": body, "status": _picked(volume.get("status") or {}, ("phase",))}
+    return {"metadata": _metadata(volume), "spec": body, "status": picked(volume.get("status") or {}, ("phase",))}
 
 
 def _attachment(attachment: Object) -> Object:
-    body, status = dict(spec(attachment)), _picked(attachment.get("status") or {}, ("attached",))
+    body, status = dict(spec(attachment)), picked(attachment.get("status") or {}, ("attached",))
     if body.get("source"):
         body["source"] = _dropped(body["source"], ("inlineVolumeSpec",))
     return {"metadata": _metadata(attachment), "spec": body, "status": status}
@@ -125,7 +125,7 @@ def _attachment(attachment: Object) -> Object:
 def _webhooks(configuration: Object) -> Object:
     """Which Pods the API server asks the webhook about, and not where that is."""
     found = [
-        _picked(each, ("name", "namespaceSelector", "objectSelector", "matchConditions"))
+        picked(each, ("name", "namespaceSelector", "objectSelector", "matchConditions"))
         for each in configuration.get("webhooks") or ()
         if webhooks.is_of_pods(each)
     ]
@@ -134,9 +134,9 @@ def _webhooks(configuration: Object) -> Object:
 
 def _keep(obj: Object, *, members: Iterable[str] = (), of_spec: Iterable[str] | None = None) -> Object:
     """Metadata and these members; of the spec only `of_spec`, if given."""
-    kept = _picked(obj, members)
+    kept = picked(obj, members)
     if of_spec is not None:
-        kept["spec"] = _picked(spec(obj), of_spec)
+        kept["spec"] = picked(spec(obj), of_spec)
     return {"metadata": _metadata(obj), **kept}
 
 
@@ -156,10 +156,6 @@ def _is_applied(annotation: str) -> bool:
         or annotation.endswith("/applied")
         or annotation.startswith("kapp.k14s.io/original")
     )
-
-
-def _picked(obj: Object, names: Iterable[str]) -> Object:
-    return {name: obj[name] for name in names if name in obj}
 
 
 def _dropped(obj: Object, names: Iterable[str]) -> Object:

@@ -12,7 +12,7 @@ from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import devicecounting
 from tollbar.gates.devicecounting import Asked, Devices
 from tollbar.model import podresources, pods, resources, selectors, timestamps
-from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, picked, spec, uid_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
 from tollbar.runtime.source import Delta, spec_changed
@@ -38,8 +38,8 @@ def _counted(pod: Object) -> Object:
     requests = podresources.requests(pod, status=podresources.counts_by_status(pod))
     kept: Object = sharing(
         {
-            "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
-            "spec": {name: body[name] for name in ("priority", "schedulingGates") if name in body},
+            "metadata": picked(meta, _IDENTITY),
+            "spec": picked(body, ("priority", "schedulingGates")),
             "requests": {name: str(amount) for name, amount in requests.items() if amount > 0},
             **({"claims": references} if references != [] else {}),
         },

@@ -13,7 +13,7 @@ from tollbar import wellknown
 from tollbar.decide.quotas import devices
 from tollbar.dra.classes import DeviceClasses
 from tollbar.model import claims, pods
-from tollbar.model.objects import Key, Object, controller_of, key_of, metadata
+from tollbar.model.objects import Key, Object, controller_of, key_of, metadata, picked
 from tollbar.model.podresources import Amounts
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
@@ -42,7 +42,7 @@ def _of_template(template: Object) -> Object:
 
 def _counted(obj: Object, claim: Object) -> Object:
     meta = metadata(obj)
-    kept: Object = {name: meta[name] for name in _IDENTITY if name in meta}
+    kept: Object = picked(meta, _IDENTITY)
     if (owner := controller_of(obj)) is not None:
         kept["ownerReferences"] = [owner]
     found: Object = sharing({"metadata": kept, "devices": devices.by_class(claim)}, _SHARED)

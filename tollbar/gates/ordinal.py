@@ -27,7 +27,7 @@ from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
 from tollbar.gates.telling import Copy, Told
 from tollbar.model import conditions, pods, resources
-from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, picked, spec, uid_of
 from tollbar.model.plan import DONE, Outcome
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.caches import Cached, listed
@@ -56,7 +56,7 @@ def _seen(pod: Object) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {name: meta[name] for name in kept if name in meta},
+        "metadata": picked(meta, kept),
         "spec": {"schedulingGates": spec(pod).get("schedulingGates") or []},
         "status": {"conditions": [{"type": "Ready", "status": ready.get("status")}] if ready else []},
     }
@@ -69,7 +69,7 @@ def _read_of_a_set(obj: Object) -> Object:
     kept = ("name", "namespace", "uid", "resourceVersion")
     named = {"annotations": {wellknown.ANNOTATION_ORDINAL_PEER: peer[:_TOO_LONG]}} if peer else {}
     return {
-        "metadata": {**{name: meta[name] for name in kept if name in meta}, **named},
+        "metadata": {**picked(meta, kept), **named},
         "spec": {"ordinals": body["ordinals"]} if "ordinals" in body else {},
     }
 

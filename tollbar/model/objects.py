@@ -3,8 +3,11 @@
 They raise nothing on well-formed metadata: absent optional fields read as empty.
 """
 
+from collections.abc import Iterable, Mapping
 from sys import intern
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Object: TypeAlias = dict[str, Any]
 """An API object, or a part of one, as decoded JSON.  Never mutated once it is in a cache."""
@@ -38,6 +41,11 @@ def metadata(obj: Object) -> Object:
 
 def spec(obj: Object) -> Object:
     return obj.get("spec") or {}
+
+
+def picked(given: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+    """These of its members, in this order, as far as it has them: of an object the fields that are worth keeping."""
+    return {name: given[name] for name in names if name in given}
 
 
 def key_of(obj: Object) -> Key:

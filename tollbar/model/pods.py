@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tollbar import wellknown
 from tollbar.model import conditions, quantity
-from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, spec
+from tollbar.model.objects import Object, annotations_of, controller_of, labels_of, metadata, picked, spec
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _OURS: Final = frozenset({wellknown.LABEL_GATE, wellknown.ANNOTATION_PROVENANCE, wellknown.ANNOTATION_PLACEMENT})
@@ -52,7 +52,7 @@ def topology_labels(node_labels: Mapping[str, str]) -> dict[str, str]:
 
     Source: admission plugin PodTopologyLabels (KEP-4742), by default since Kubernetes 1.35.
     """
-    return {name: node_labels[name] for name in _TOPOLOGY_LABELS if name in node_labels}
+    return picked(node_labels, _TOPOLOGY_LABELS)
 
 
 def is_deleting(pod: Object) -> bool:

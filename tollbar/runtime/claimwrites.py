@@ -12,7 +12,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.model.claims import Deallocation
-from tollbar.model.objects import Object, key_of, metadata, uid_of
+from tollbar.model.objects import Object, key_of, metadata, picked, uid_of
 from tollbar.model.plan import DONE, Outcome, Requeue
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.client import Client, PatchType
@@ -83,7 +83,7 @@ def _only_status(claim: Object, status: Object) -> Object:
     kept = ("namespace", "name", "generateName", "uid", "resourceVersion")
     return {
         **RESOURCE_CLAIMS.type_meta,
-        "metadata": {name: meta[name] for name in kept if name in meta},
+        "metadata": picked(meta, kept),
         "status": status,
     }
 

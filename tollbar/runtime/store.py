@@ -27,7 +27,7 @@ import orjson
 
 from tollbar.model import managers, resourceversion
 from tollbar.model.flat import Flat, Path
-from tollbar.model.objects import STUB, Key, Object, is_stub, key_of, metadata, uid_of
+from tollbar.model.objects import STUB, Key, Object, is_stub, key_of, metadata, picked, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.flattened import Flattened
@@ -142,7 +142,7 @@ class Keep:
         """What is left of an object that this projection has kept, where there is no room for it."""
         meta = metadata(kept)
         if "metadata" not in self.anyway:
-            meta = {**{name: meta[name] for name in _IDENTITY if name in meta}, **self.stub_metadata(meta)}
+            meta = {**picked(meta, _IDENTITY), **self.stub_metadata(meta)}
         members = {member: kept[member] if member in self.anyway else {} for member in self.members}
         return {"metadata": meta, **members, STUB: True}
 

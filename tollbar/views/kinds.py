@@ -11,7 +11,7 @@ from tollbar import wellknown
 from tollbar.decide.pods.size import is_too_large
 from tollbar.model import claims, conditions, pods, resources, workloads
 from tollbar.model.flat import flat
-from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, spec
+from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, picked, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.sharing import sharing
@@ -40,9 +40,9 @@ def _claim_consumer(pod: Object) -> Object:
     kept: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {name: meta[name] for name in _IDENTITY if name in meta},
-        "spec": {name: body[name] for name in ("nodeName", "resourceClaims", "schedulingGroup") if name in body},
-        "status": {**{name: status[name] for name in _CLAIM_STATUS if name in status}, **evicted},
+        "metadata": picked(meta, _IDENTITY),
+        "spec": picked(body, ("nodeName", "resourceClaims", "schedulingGroup")),
+        "status": {**picked(status, _CLAIM_STATUS), **evicted},
     }
     if (owner := controller_of(pod)) is not None:
         kept["metadata"]["ownerReferences"] = [owner]
@@ -85,8 +85,8 @@ def _read_of_a_claim(meta: Object) -> Object:
     """The metadata of a claim that its controllers read: their annotations, who made it and owns it, its finalizer."""
     claim: Object = {"metadata": meta}
     written, owner = annotations_of(claim), controller_of(claim)
-    kept: Object = {name: meta[name] for name in ("generateName", "managedFields") if name in meta}
-    if annotations := {name: written[name] for name in _READ_OF_A_CLAIM if name in written}:
+    kept: Object = picked(meta, ("generateName", "managedFields"))
+    if annotations := picked(written, _READ_OF_A_CLAIM):
         kept["annotations"] = annotations
     if owner is not None:
         kept["ownerReferences"] = [owner]

@@ -10,7 +10,7 @@ from tollbar.cli.reading import Reading
 from tollbar.decide.claims import draining
 from tollbar.decide.claims.events import ClaimEvent
 from tollbar.model import claims, conditions, managers, timestamps
-from tollbar.model.objects import Object, controller_of, key_of, metadata
+from tollbar.model.objects import Object, controller_of, key_of, metadata, picked
 from tollbar.model.resources import EVENTS
 from tollbar.model.workloads import intent_of, workload_claim_of
 
@@ -40,7 +40,7 @@ class Reservation:
 def read_of(claim: Object) -> Object:
     """What is read here of a claim, which may be as large as the API server stores it."""
     meta, owner = metadata(claim), controller_of(claim)
-    kept = {name: meta[name] for name in ("name", "namespace", "creationTimestamp", "annotations") if name in meta}
+    kept = picked(meta, ("name", "namespace", "creationTimestamp", "annotations"))
     owners = {"ownerReferences": [owner]} if owner is not None else {}
     return {
         "metadata": {**kept, **owners, "managedFields": managers.reduced(claim)},

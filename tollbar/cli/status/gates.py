@@ -11,7 +11,7 @@ from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.api.reasons import GateReason
 from tollbar.model import conditions, pods, timestamps
-from tollbar.model.objects import Object, key_of, metadata, spec
+from tollbar.model.objects import Object, key_of, metadata, picked, spec
 from tollbar.views.gatherer import policy_of
 
 _GRACE: Final = 10.0
@@ -63,7 +63,7 @@ def read_of(pod: Object) -> Object:
     """What is read here of a Pod with gates, which may be as large as the API server stores it."""
     meta = metadata(pod)
     return {
-        "metadata": {name: meta[name] for name in ("name", "namespace", "creationTimestamp") if name in meta},
+        "metadata": picked(meta, ("name", "namespace", "creationTimestamp")),
         "spec": {"schedulingGates": spec(pod).get("schedulingGates") or []},
     }
 

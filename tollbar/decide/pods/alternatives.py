@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tollbar.model.claims import device_classes, requests_of
-from tollbar.model.objects import Object, spec
+from tollbar.model.objects import Object, picked, spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def nth(claims: Sequence[Object], classes: Mapping[str, Object], index: int) -> 
             requests.append(_choice(request, place))
         chosen.append(_with_requests(claim, requests[::-1]))
     named = sorted({name for claim in chosen for name in device_classes(claim)})
-    return Alternative(tuple(reversed(chosen)), {name: classes[name] for name in named if name in classes})
+    return Alternative(tuple(reversed(chosen)), picked(classes, named))
 
 
 def choices(request: Object) -> Iterator[Object]:

@@ -17,7 +17,7 @@ from tollbar.decide.pods.size import MAX_PARTS, is_too_large
 from tollbar.decide.rules.rule import UNKNOWN_OF_A_NEW_CLAIM
 from tollbar.model import claims as claim_model
 from tollbar.model import pods
-from tollbar.model.objects import Key, Object, annotations_of, is_stub, key_of, labels_of, metadata, spec
+from tollbar.model.objects import Key, Object, annotations_of, is_stub, key_of, labels_of, metadata, picked, spec
 
 _UNKNOWN_AT_ADMISSION: Final = frozenset(
     {
@@ -176,7 +176,7 @@ def _seen(obj: Object | None, *members: str) -> Object | None:
     """What rules see of an object: not all caches keep the same of it, and rules must be true everywhere or nowhere."""
     if obj is None:
         return None
-    seen = {member: obj[member] for member in members or ("metadata", "spec") if member in obj}
+    seen = picked(obj, members or ("metadata", "spec"))
     if "managedFields" in metadata(obj):
         seen["metadata"] = {member: value for member, value in metadata(obj).items() if member != "managedFields"}
     return seen

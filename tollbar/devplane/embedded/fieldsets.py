@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from tollbar.devplane.embedded.shapes import ANY, Shape
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, picked
 
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = frozenset[Path]
@@ -43,7 +43,7 @@ def members(values: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
     """The members of a list with keys or of a set, by path element."""
     for each in values:
         if shape.keyed and isinstance(each, dict):
-            named = {key: each[key] for key in sorted(shape.keyed) if key in each}
+            named = picked(each, sorted(shape.keyed))
             yield f"k:{orjson.dumps(named).decode()}", each
         else:
             yield f"v:{orjson.dumps(each).decode()}", each

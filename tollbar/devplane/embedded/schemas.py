@@ -14,7 +14,7 @@ import re2
 from tollbar.devplane.embedded.validation import texts
 from tollbar.model import timestamps
 from tollbar.model.fields import FieldError, required, too_long, too_many, unsupported
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, picked
 
 IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 """The members that every object has in addition to those of its schema."""
@@ -197,7 +197,7 @@ def _identities(schema: Object, value: list[Any]) -> Iterator[tuple[str, Any]]:
         case "map":
             for each in value:
                 names = schema["x-kubernetes-list-map-keys"]
-                keys = {name: each[name] for name in names if name in each} if isinstance(each, dict) else {}
+                keys = picked(each, names) if isinstance(each, dict) else {}
                 yield texts.shown(keys), keys
 
 

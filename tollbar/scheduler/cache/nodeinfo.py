@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from tollbar.model.objects import Object, labels_of, metadata, spec
+from tollbar.model.objects import Object, labels_of, metadata, picked, spec
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.resources import Resources, from_quantities
 
@@ -133,15 +133,13 @@ class NodeInfo:
 def projected(node: Object) -> Object:
     """What is worth keeping of a Node: what plugins and hints read of it.  The NodeInfo is the same, but for `node`."""
     meta, body, status = metadata(node), spec(node), node.get("status") or {}
-    kept = {name: status[name] for name in _STATUS if name in status}
-    kept["conditions"] = [
-        {name: each[name] for name in ("type", "status") if name in each} for each in status.get("conditions") or ()
-    ]
+    kept = picked(status, _STATUS)
+    kept["conditions"] = [picked(each, ("type", "status")) for each in status.get("conditions") or ()]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {name: meta[name] for name in _METADATA if name in meta},
-        "spec": {name: body[name] for name in _SPEC if name in body},
+        "metadata": picked(meta, _METADATA),
+        "spec": picked(body, _SPEC),
         "status": kept,
     }
 

@@ -14,7 +14,7 @@ import orjson
 
 from tollbar.model import podresources, selectors
 from tollbar.model.flat import Flat, flat, unfolded
-from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, picked, spec, uid_of
 from tollbar.scheduler.cache.resources import PodRequests, pod_requests
 
 _FIELDS: Final = (
@@ -253,18 +253,18 @@ def projected(pod: Object) -> Object:
         return {**pod, "metadata": meta}
     by_status = podresources.counts_by_status(pod)
     status = pod.get("status") or {}
-    kept = _picked(status, _STATUS)
+    kept = picked(status, _STATUS)
     if conditions := [each for each in status.get("conditions") or () if each.get("type") in _CONDITIONS]:
         kept["conditions"] = conditions
-    meta = _picked(metadata(pod), _METADATA)
-    body = {**_scheduling_fields(pod, names=by_status), **_picked(spec(pod), ("nodeName", "resourceClaims"))}
+    meta = picked(metadata(pod), _METADATA)
+    body = {**_scheduling_fields(pod, names=by_status), **picked(spec(pod), ("nodeName", "resourceClaims"))}
     for given, names in ((meta, ("namespace",)), (body, ("nodeName", "preemptionPolicy", "schedulerName"))):
         given.update((name, intern(given[name])) for name in names if isinstance(given.get(name), str))
     if by_status:
-        kept |= _picked(status, ("allocatedResources", "resources"))
+        kept |= picked(status, ("allocatedResources", "resources"))
         for name in ("containerStatuses", "initContainerStatuses"):
             if name in status:
-                kept[name] = [_picked(each, ("name", "allocatedResources", "resources")) for each in status[name]]
+                kept[name] = [picked(each, ("name", "allocatedResources", "resources")) for each in status[name]]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -296,17 +296,13 @@ def _digest(value: Any, before: bytes = b"") -> bytes:
     return blake2b(before + orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
-def _picked(given: Object, names: Iterable[str]) -> Object:
-    return {name: given[name] for name in names if name in given}
-
-
 def _scheduling_fields(pod: Object, *, names: bool = False) -> Object:
     body = spec(pod)
-    found = _picked(body, _FIELDS)
+    found = picked(body, _FIELDS)
     fields = ("name", *_CONTAINER_FIELDS) if names else _CONTAINER_FIELDS
     for name in ("containers", "initContainers"):
         if name in body:
-            found[name] = [_picked(each, fields) for each in body[name] or ()]
+            found[name] = [picked(each, fields) for each in body[name] or ()]
     if volumes := [each for each in body.get("volumes") or () if any(kind in each for kind in _VOLUME_KINDS)]:
         found["volumes"] = volumes
     return found

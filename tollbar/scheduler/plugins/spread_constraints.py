@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tollbar.model import nodeaffinity, tolerations
-from tollbar.model.objects import Key, Object, controller_of, spec
+from tollbar.model.objects import Key, Object, controller_of, picked, spec
 from tollbar.scheduler.cache.groups import Group
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -165,7 +165,7 @@ def _compiled(constraint: Object, selector: Selector) -> Constraint:
 def _merged(constraint: Object, labels: Mapping[str, str]) -> Object | None:
     """The labelSelector, and the Pod's own values of those of its labels that matchLabelKeys names."""
     selector: Object | None = constraint.get("labelSelector")
-    own = {key: labels[key] for key in constraint.get("matchLabelKeys") or () if key in labels}
+    own = picked(labels, constraint.get("matchLabelKeys") or ())
     if selector is None or not own:
         return selector
     expressions = selector.get("matchExpressions") or ()
