@@ -7,7 +7,7 @@ import pytest
 from objects.builders import Pod, device_class
 from objects.builders import pod as a_pod
 from objects.devices import a_claim
-from plugins.dynamicresources import CANNOT, CLAIM, DOWN, N1, UU, World, node
+from plugins.dynamicresources import CANNOT, CLAIM, DOWN, N1, UU, World, info, node, said
 
 from tollbar import wellknown
 from tollbar.model.objects import Object
@@ -84,6 +84,33 @@ async def test_the_claim_for_extended_resources_is_created_allocated_and_recorde
                 }
             }
         ],
+    )
+
+
+CAME_LATE: dict[str, tuple[Pod, Sequence[Object], Any]] = {
+    "no class stood for any resource of the Pod": (WANTS, [], "Skip"),
+    "a class stood for another one": (
+        WANTS.wants({"example.com/tpu": "1"}),
+        [device_class("tpu").backing("example.com/tpu")],
+        {"n1": "Success"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CAME_LATE)
+def test_a_pod_is_not_bound_without_devices_where_a_class_comes_while_nodes_are_looked_at(case: str) -> None:
+    """NodeResourcesFit leaves to devices whatever a class stands for when it is asked about a Node."""
+    pod, classes, expected = CAME_LATE[case]
+    there = {"metadata": {"name": "n1"}, "status": {"allocatable": {RESOURCE: "0"}}}
+    world = World(N1, nodes=[there])
+    for each in classes:
+        world.manager.stores[2].apply(each)
+    found = world.filter(pod)
+    world.manager.stores[2].apply(BACKED)
+    answer = said(world.plugin.reserve(world.state, info(pod), "n1"))
+    assert (found, answer) == (
+        expected,
+        f"{UU}: a device class has come to stand for an extended resource in the meantime: {RESOURCE}",
     )
 
 

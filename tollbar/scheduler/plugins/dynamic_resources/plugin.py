@@ -40,6 +40,7 @@ from tollbar.scheduler.plugins.normalize import normalize
 UNAVAILABLE: Final = "resourceclaim not available on the node"
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 DELETED: Final = "deletion of ResourceClaim completed"
+BACKED_SINCE: Final = "a device class has come to stand for an extended resource in the meantime"
 _ALTERNATIVES_MAX: Final = 8
 """The most alternatives of a prioritized list (FirstAvailableDeviceRequestMaxSize)."""
 
@@ -92,8 +93,7 @@ class DynamicResources:
             named = self._claims_of(pod)
         except NotReady as problem:
             return unresolvable(str(problem))
-        for_resource = self._manager.classes.for_extended_resource
-        classes = {name: for_resource(name) for name in extended_resources.names(pod)}
+        classes = self._classes_of(pod)
         extended = self._extended_claim(pod, classes)
         if not named and extended is None:
             return SKIP
@@ -186,6 +186,11 @@ class DynamicResources:
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         found = self._found(state)
+        known = found.classes if found is not None else {}
+        for name, device_class in self._classes_of(pod).items():
+            if device_class is not None and known.get(name) is None:
+                # NodeResourcesFit may have left to devices what nobody has looked for.
+                return unresolvable(f"{BACKED_SINCE}: {name}")
         to_allocate = found.to_allocate() if found is not None else []
         if found is None or not to_allocate:
             return None
@@ -228,6 +233,12 @@ class DynamicResources:
         if found and name and groups.served and groups.get(Key(pod.key.namespace, name)) is None:
             raise NotReady(f'waiting for pod group "{name}"')
         return found
+
+    def _classes_of(self, pod: PodInfo) -> dict[str, Object | None]:
+        """The DeviceClass that backs each extended resource of the Pod at this moment, None for one without."""
+        if self._handle.dra is None:
+            return {}
+        return {name: self._manager.classes.for_extended_resource(name) for name in extended_resources.names(pod)}
 
     def _found(self, state: CycleState) -> PodClaims | None:
         """What PreFilter has found, if the Pod has claims."""
