@@ -136,6 +136,11 @@ def results(allocation: Object | None) -> list[Object]:
     return ((allocation or {}).get("devices") or {}).get("results") or []
 
 
+def has_devices_of(claim: Object, other: Object | None) -> bool:
+    """Whether the claim has the devices of this `status.allocation`, so that it can be used on the same Nodes."""
+    return results(allocation(claim)) == results(other)
+
+
 def allocation_of(claim: Object) -> str:
     """What tells this allocation of the claim from its others: when it was made, and its devices; empty without one."""
     found = allocation(claim)

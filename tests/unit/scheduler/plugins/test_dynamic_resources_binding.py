@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from fakes.manager import turns
 from objects.builders import Built, Pod, pod_group
 from objects.builders import pod as a_pod
 from objects.devices import DRIVER, a_claim, allocation
@@ -27,6 +28,7 @@ from plugins.dynamicresources import (
     conditions,
     info,
     node,
+    on_node,
     reserved,
     said,
 )
@@ -221,6 +223,11 @@ CHANGES: dict[str, tuple[Built, Built | None, str]] = {
         CLAIM,
         "Error: claim ml/gpu got deallocated elsewhere in the meantime",
     ),
+    "somebody else has deallocated it, and then allocated other devices": (
+        ALLOCATED,
+        on_node(a_claim("gpu", "g2"), "n2"),
+        "Error: claim ml/gpu got other devices in the meantime",
+    ),
     "another one has its name": (
         CLAIM,
         CLAIM.but("metadata.uid", "new"),
@@ -278,6 +285,16 @@ async def test_a_claim_is_reserved_for_the_pod_group_that_shares_it(case: str) -
     assert (await world.bind(pod), world.claim()["status"]["reservedFor"]) == ("Success", expected)
 
 
+async def test_a_pod_is_not_bound_where_its_pod_group_does_not_have_the_devices_any_more() -> None:
+    world = World(ALLOCATED.but("status.reservedFor", [OF_GROUP]), N1)
+    world.handle.listers.pod_groups = Listing([GROUP])
+    world.reserve(MEMBER)
+    elsewhere = on_node(a_claim("gpu", "g2"), "n2").but("status.reservedFor", [OF_GROUP])
+    world.api.objects[Key("ml", "gpu")] = elsewhere.but("metadata.resourceVersion", "101")
+    world.watch()
+    assert await world.pre_bind(MEMBER) == "Error: claim ml/gpu got other devices in the meantime"
+
+
 async def test_unreserve_leaves_the_entry_of_the_pod_group() -> None:
     world = World(ALLOCATED, N1)
     world.handle.listers.pod_groups = Listing([GROUP])
@@ -308,6 +325,24 @@ async def test_pre_bind_waits_until_an_earlier_reservation_is_taken_back() -> No
     world.reserve(WEB)
     binding = asyncio.create_task(world.pre_bind(WEB))
     await asyncio.sleep(0)
+    await world.carry_out()
+    assert (await binding, len(world.claim()["status"]["reservedFor"])) == ("Success", 1)
+
+
+async def test_pre_bind_waits_for_all_that_earlier_attempts_take_back() -> None:
+    world = World(ALLOCATED, N1)
+    await world.bind(WEB)
+    world.plugin.unreserve(world.state, info(WEB), "n1")
+    world.state = CycleState()
+    world.reserve(WEB)
+    world.plugin.unreserve(world.state, info(WEB), "n1")
+    world.state = CycleState()
+    world.reserve(WEB)
+    binding = asyncio.create_task(world.pre_bind(WEB))
+    await asyncio.sleep(0)
+    await world.coroutines.pop()
+    await turns()
+    assert not binding.done()
     await world.carry_out()
     assert (await binding, len(world.claim()["status"]["reservedFor"])) == ("Success", 1)
 

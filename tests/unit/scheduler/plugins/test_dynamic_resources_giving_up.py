@@ -1,11 +1,12 @@
 """DynamicResources: which allocations are given up for a Pod that fits no Node."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 from objects.builders import pod as a_pod
 from objects.devices import a_claim
-from plugins.dynamicresources import BOUND, CLAIM, DOWN, N1, WEB, World, conditions, on_node, reserved
+from plugins.dynamicresources import ALLOCATED, BOUND, CLAIM, DOWN, N1, WEB, World, conditions, info, on_node, reserved
 
 from tollbar.model.objects import Key, Object, key_of
 
@@ -74,6 +75,20 @@ async def test_a_claim_is_not_given_up_under_a_pod_that_has_a_node() -> None:
     world.post_filter(WEB)
     await world.carry_out()
     assert world.api.made == ["get web"]
+
+
+async def test_a_pod_whose_claim_is_being_given_up_is_not_bound_with_what_the_claim_has() -> None:
+    world = World(reserved(ALLOCATED, WEB))
+    world.pre_filter(WEB)
+    world.plugin.filter(world.state, info(WEB), world.handle.snapshot.nodes[1])  # another plugin rejects the first one
+    world.post_filter(WEB)
+    binding = asyncio.create_task(world.bind(WEB))
+    await asyncio.sleep(0)
+    await world.carry_out()
+    assert (await binding, "allocation" in world.claim()["status"]) == (
+        "Error: claim ml/gpu got deallocated elsewhere in the meantime",
+        False,
+    )
 
 
 def test_post_filter_without_pre_filter_is_an_error() -> None:

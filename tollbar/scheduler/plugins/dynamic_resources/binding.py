@@ -34,8 +34,8 @@ class ClaimBinding:
         self._manager = manager
         self._writes = ClaimWrites(handle, manager)
         self._timeout = timeout
-        self._releasing: dict[str, asyncio.Event] = {}
-        """By the uid of a Pod whose reservations are being taken back."""
+        self._taking_back: dict[str, set[asyncio.Event]] = {}
+        """By the uid of a Pod: what is being taken back of its claims, each set when that is over."""
         self._deleting: set[str] = set()
         """The uids of claims that are being deleted, which takes as long as others keep a finalizer on them."""
         self._unsettled: list[tuple[Object, str, PodInfo]] = []
@@ -72,23 +72,25 @@ class ClaimBinding:
         reserved = [each for each in named if claims.allocation(each) and is_reserved(each, pod)]
         created = [each for each in found.claims[len(named) :] if not extended_resources.is_virtual(each)]
         if reserved or created:
-            done = self._releasing[pod.uid] = asyncio.Event()
-            self._handle.start(self._release(pod, reserved, created, done))
+            self._handle.start(self._release(pod, reserved, created, self._begin_taking_back(pod)))
 
     async def bind(self, found: PodClaims, pod: PodInfo, node_name: str) -> None:
         """Write allocations and reservations, and wait for the devices.  Raises ClaimError and BindingFailed."""
-        if (released := self._releasing.get(pod.uid)) is not None:
-            await released.wait()
+        for over in tuple(self._taking_back.get(pod.uid, ())):
+            await over.wait()
+        filtered = list(map(claims.allocation, found.claims))
         self._refresh(found)
-        for place in range(len(found.claims)):
-            if not claims.is_reserved_for(found.claims[place], pod.object):
-                await self._bind_claim(found, place, pod, node_name)
+        for place, allocation in enumerate(filtered):
+            claim = found.claims[place]
+            if not (claims.is_reserved_for(claim, pod.object) and claims.has_devices_of(claim, allocation)):
+                await self._bind_claim(found, place, pod, node_name, allocation)
         if any(map(binding_conditions.are_asked_for, found.claims)):
             await self._wait_for_devices(found, pod, node_name)
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
-        self._handle.start(self._unless_bound(pod, partial(self._writes.deallocate, claim)))
+        write, end = partial(self._writes.deallocate, claim), self._begin_taking_back(pod)
+        self._handle.start(self._unless_bound(pod, write, end))
 
     def delete(self, claim: Object, pod: PodInfo) -> None:
         """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it.
@@ -121,7 +123,10 @@ class ClaimBinding:
             if newer is not None and uid_of(newer) == uid_of(claim):
                 found.claims[place] = newer
 
-    async def _bind_claim(self, found: PodClaims, place: int, pod: PodInfo, node_name: str) -> None:
+    async def _bind_claim(
+        self, found: PodClaims, place: int, pod: PodInfo, node_name: str, filtered: Object | None
+    ) -> None:
+        """`filtered` is the allocation with which Filter let the Node pass, if the claim had one."""
         claim, allocation, extended = found.claims[place], found.reserved.get(place), None
         if place == found.extended:
             if allocation is None:
@@ -132,7 +137,7 @@ class ClaimBinding:
         if allocation is not None:
             found.unanswered.add(place)
         try:
-            written = await self._writes.reserve(claim, pod, allocation)
+            written = await self._writes.reserve(claim, pod, allocation, filtered)
         except ClaimError as error:
             if not error.unanswered:
                 found.unanswered.discard(place)
@@ -190,14 +195,35 @@ class ClaimBinding:
                 return False
         return True
 
-    async def _unless_bound(self, pod: PodInfo, write: Callable[[], Awaitable[object]]) -> None:
-        """Make this write unless the Pod has a Node by now; the Pod is tried again where it has, or the write fails."""
+    def _begin_taking_back(self, pod: PodInfo) -> Callable[[], None]:
+        """Until the result is called, no later attempt of the Pod relies on what its claims have: it might be gone."""
+        over = asyncio.Event()
+        under_way = self._taking_back.setdefault(pod.uid, set())
+        under_way.add(over)
+
+        def end() -> None:
+            over.set()
+            under_way.discard(over)
+            if not under_way:
+                self._taking_back.pop(pod.uid, None)
+
+        return end
+
+    async def _unless_bound(
+        self, pod: PodInfo, write: Callable[[], Awaitable[object]], end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Make this write unless the Pod has a Node by now; the Pod is tried again where it has, or the write fails.
+
+        `end` is called when the write is over.
+        """
         try:
             if not await self._writes.has_node(pod):
                 await write()
                 return
         except ClaimError as error:
             _log.warning("a claim was not given up", extra={"object": str(pod.key), "error": str(error)})
+        finally:
+            end()
         await self._try_again(pod)
 
     async def _try_again(self, pod: PodInfo) -> None:
@@ -208,7 +234,7 @@ class ClaimBinding:
             self._handle.activate([pod])
 
     async def _release(
-        self, pod: PodInfo, reserved: Sequence[Object], created: Sequence[Object], done: asyncio.Event
+        self, pod: PodInfo, reserved: Sequence[Object], created: Sequence[Object], end: Callable[[], None]
     ) -> None:
         """Take back reservations, and delete what was created for extended resources, of a Pod without a Node.
 
@@ -230,9 +256,7 @@ class ClaimBinding:
                     if error.unanswered:
                         await self._look_at(claim)
         finally:
-            done.set()
-            if self._releasing.get(pod.uid) is done:
-                del self._releasing[pod.uid]
+            end()
 
     async def _settle(self, claim: Object, uid: str, pod: PodInfo) -> None:
         """Keep the allocation pending until it is known whether it was written; only then the Pod is tried again."""

@@ -72,14 +72,15 @@ class ClaimWrites:
         except ApiError as error:
             raise ClaimError(f"update pod {pod.key} ExtendedResourceClaimStatus: {error.message}") from error
 
-    async def reserve(self, claim: Object, pod: PodInfo, allocation: Object | None) -> Object:
+    async def reserve(self, claim: Object, pod: PodInfo, allocation: Object | None, filtered: Object | None) -> Object:
         """Write the allocation, if there is one, and the Pod's reservation; the claim as it is then.
 
+        Without one the claim has to have the devices of the allocation `filtered`, for which the Node was chosen.
         Raises ClaimError.
         """
-        return await self._retried(claim, lambda current: self._reserve(current, pod, allocation))
+        return await self._retried(claim, lambda current: self._reserve(current, pod, allocation, filtered))
 
-    async def _reserve(self, claim: Object, pod: PodInfo, allocation: Object | None) -> Object:
+    async def _reserve(self, claim: Object, pod: PodInfo, allocation: Object | None, filtered: Object | None) -> Object:
         key = key_of(claim)
         if metadata(claim).get("deletionTimestamp"):
             raise ClaimError(f"claim {key} got deleted in the meantime")
@@ -91,6 +92,8 @@ class ClaimWrites:
                 claim = await self._protect(claim)
         elif there is None:
             raise ClaimError(f"claim {key} got deallocated elsewhere in the meantime")
+        elif not claims.has_devices_of(claim, filtered):
+            raise ClaimError(f"claim {key} got other devices in the meantime")
         elif claims.is_reserved_for(claim, pod.object):
             return claim  # by an earlier attempt, the answer to which was lost, or for its PodGroup
         status = {
