@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from objects.builders import Built, device_class
 from objects.builders import pod as a_pod
-from objects.devices import DRIVER, a_claim, allocation, published, shared, whole
+from objects.devices import DRIVER, a_claim, allocation, published, selecting, shared, whole
 from plugins.dynamicresources import (
     ALTERNATIVES,
     CANNOT,
     CLAIM,
+    GPU,
     N1,
     N2,
     UU,
@@ -98,6 +99,23 @@ def test_filter_works_in_pieces_and_starts_over_when_devices_are_taken_meanwhile
     next(steps)
     world.manager.stores[0].apply(a_claim("other", "g0"))
     assert said(done(steps)) == f"{UU}: {CANNOT}"
+
+
+def test_what_fits_a_class_that_has_changed_meanwhile_is_not_kept_for_the_class_as_it_was() -> None:
+    world = World(CLAIM, N1)
+    classes, strict = world.manager.stores[2], GPU.but("spec.selectors", selecting("device.driver == 'other'"))
+    classes.apply(strict)
+    first, second = world.handle.snapshot.nodes
+    world.pre_filter(WEB)
+    before = [said(done(world.plugin.filter(world.state, info(WEB), second)))]
+    classes.apply(GPU)
+    world.manager.stores[0].apply(a_claim("other", "g9"))  # so that the search starts over
+    before.append(said(done(world.plugin.filter(world.state, info(WEB), first))))
+    classes.apply(strict)
+    assert (before, world.filter(WEB)) == (
+        [f"{UU}: {CANNOT}", "Success"],
+        {"n1": f"{UU}: {CANNOT}", "n2": f"{UU}: {CANNOT}"},
+    )
 
 
 def test_filter_ends_when_its_time_is_over() -> None:
