@@ -41,9 +41,9 @@ def leave_alone() -> None:
 def look() -> None:
     """Collect the young generations, and all of them once in `_ALL_EVERY` seconds.
 
-    Call it when some objects in the caches have been replaced: the interpreter counts what is made less what is freed,
-    so that by itself it would collect only once there are very many young objects.  Does nothing before `leave_alone`,
-    while everything that has been listed is young.
+    Call it when some objects in the caches have been replaced, and every minute: the interpreter counts what is made
+    less what is freed, so that by itself it would collect only once there are very many young objects, and all of them
+    never.  Does nothing before `leave_alone`, while everything that has been listed is young.
     """
     global _looked_at
     if gc.get_threshold() != _FILLED:

@@ -14,6 +14,7 @@ import random
 import socket
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -34,6 +35,10 @@ from tollbar.runtime.service import Background, LeaderServices, Service
 Run: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Something that runs until it is cancelled."""
 
+_FILLED_WITHIN: Final = 600.0
+"""Seconds for which the garbage collector spares what caches are filled with, at most."""
+_LOOK_EVERY: Final = 60.0
+"""Seconds between two looks of the garbage collector where no events of watches ask for any."""
 _GRACE: Final = 4.0
 """Seconds for which what leads may finish what it has begun, at most."""
 
@@ -147,8 +152,17 @@ class Manager:
     async def _reflect(self) -> None:
         async with asyncio.TaskGroup() as running:
             running.create_task(self.caches.run())
-            await listed(self.caches.needed)
-            collector.leave_alone()
+            await self._collect()
+
+    async def _collect(self) -> None:
+        """Have garbage collected where watches have few events, too, and where a kind is never listed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FILLED_WITHIN):
+                await listed(self.caches.needed)
+        collector.leave_alone()
+        while True:
+            await self.clock.sleep(_LOOK_EVERY)
+            collector.look()
 
     def _elected(self, client: Client | None) -> tuple[Sequence[Service], Sequence[Service]]:
         """The services that hold the lease, and those that do the leader's work."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from fakes.clocks import in_fake_time
 from fakes.manager import turns
 
 from tollbar.model.objects import Key, Object
@@ -350,6 +351,29 @@ async def test_an_outage_of_the_api_server_is_no_reason_to_start_the_process_aga
         "event-loop",
         "ping",
     ]
+
+
+@pytest.mark.parametrize(("is_listed", "left_alone_at"), [(True, 0), (False, 600)])
+def test_the_collector_looks_every_minute_whatever_is_listed_and_watched(
+    monkeypatch: pytest.MonkeyPatch, is_listed: bool, left_alone_at: int
+) -> None:
+    said: list[tuple[str, int]] = []
+
+    async def quarter_of_an_hour() -> None:
+        time = asyncio.get_running_loop().time
+        monkeypatch.setattr(collector, "leave_alone", lambda: said.append(("leave alone", round(time()))))
+        monkeypatch.setattr(collector, "look", lambda: said.append(("look", round(time()))))
+        manager = managing()
+        store = manager.caches.store(kinds.CLASSES)
+        if is_listed:
+            store.synced.set()
+        (reflectors,) = manager.phases()[2]
+        async with running(reflectors):
+            await asyncio.sleep(870)
+
+    in_fake_time(quarter_of_an_hour())
+    looks = [("look", at) for at in range(left_alone_at + 60, 900, 60)]
+    assert said == [("leave alone", left_alone_at), *looks]
 
 
 async def test_the_collector_leaves_the_caches_alone_once_all_of_them_are_listed(
