@@ -85,7 +85,7 @@ class Connections:
     """The connections to one server: as many as there are exchanges at one time, or fewer.
 
     A TLS handshake costs the CPU of many exchanges, here and at the server.  So of a burst only MADE_AT_ONCE connect.
-    The others wait for what comes first: that NEXT_SECONDS have passed since one of these was connected, or WAIT_SECONDS
+    The others wait for what comes first: that it is NEXT_SECONDS since one of these was connected, or WAIT_SECONDS
     while one is not, then the next one connects; or that another exchange has ended, whose connection they take.
     (Go's net/http waits for a connection to be made or given back, too, but connects for each request.)
 
