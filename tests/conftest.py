@@ -13,9 +13,8 @@ import asyncio
 import gc
 import inspect
 import os
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +23,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 from planes import scheduling
+from planes.objects import fresh_namespace
 from planes.parameters import KUBERNETES, unavailable
 
 from tollbar.cel.core.schema import types
@@ -181,24 +181,15 @@ def kubectl(plane: Plane) -> Kubectl:
 @pytest.fixture
 def namespace(plane: Plane) -> Iterator[str]:
     """A fresh namespace in which Pods can be created at once."""
-    with _namespace(plane) as name:
+    with fresh_namespace(plane.kubectl) as name:
         yield name
 
 
 @pytest.fixture(scope="module")
 def shared_namespace(plane: Plane) -> Iterator[str]:
     """A namespace for the tests of one file that leave nothing in it."""
-    with _namespace(plane) as name:
+    with fresh_namespace(plane.kubectl) as name:
         yield name
-
-
-@contextmanager
-def _namespace(plane: Plane) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:10]}"
-    plane.kubectl("create", "namespace", name)
-    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=90s")
-    yield name
-    plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture

@@ -4,12 +4,9 @@ Tollbar's own client raises errors and drops what Tollbar does not need; the con
 row of the contract suite talks HTTP.  One `Api` is one identity in one namespace.
 """
 
-import base64
 import http.client
 import json
 import re
-import ssl
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import yaml
 from contract.objects import resource_of
+from planes.access import Access
 from planes.parameters import is_before
 
 from tollbar.devplane.embedded.launcher import EmbeddedPlane
@@ -80,36 +78,6 @@ class Answer:
         if is_before("1.37"):
             causes = list(dict.fromkeys(causes))  # what is wrong with metadata was said for every look at it
         return Refusal(self.code, status.get("reason", ""), status.get("message", ""), tuple(causes))
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where the server is and how to be admitted."""
-
-    server: str
-    tls: ssl.SSLContext
-    token: str = ""
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Access":
-        """From what `kubectl config view --minify --raw --flatten` prints."""
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-        if "client-certificate-data" in user:
-            with tempfile.TemporaryDirectory() as directory:
-                pair = Path(directory, "pair.pem")
-                both = (user["client-certificate-data"], user["client-key-data"])
-                pair.write_bytes(b"\n".join(base64.b64decode(each) for each in both))
-                tls.load_cert_chain(pair)
-        return cls(cluster["server"], tls, user.get("token", ""))
-
-    def connect(self) -> http.client.HTTPSConnection:
-        url = urlsplit(self.server)
-        assert url.hostname is not None
-        return http.client.HTTPSConnection(url.hostname, url.port or 443, timeout=PATIENCE, context=self.tls)
-
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 @dataclass
@@ -182,7 +150,7 @@ class Api:
 
     @contextmanager
     def watch(self, res: Resource, **query: str) -> Iterator[Watch]:
-        connection = self.access.connect()
+        connection = self.access.connect(PATIENCE)
         try:
             path = f"{self.path(res)}?{urlencode({'watch': '1', **query})}"
             connection.request("GET", path, headers=self.access.headers())
@@ -209,7 +177,7 @@ class Api:
         headers = {**self.access.headers(), "Accept": accept, "Content-Type": content_type}
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         if self._connection is None:
-            self._connection = self.access.connect()
+            self._connection = self.access.connect(PATIENCE)
         elif time.monotonic() - self._used > IDLE:
             self._connection.close()  # the next request opens it again
         self._connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)

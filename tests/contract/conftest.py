@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from contract.api import Access, Api, settings
+from contract.api import Api, settings
 from contract.hooks import Hooks, serving
 from contract.objects import SERVICE_ACCOUNTS, made
+from planes.access import Access
 from planes.parameters import PLANES
 
 from tollbar.devplane.real.launcher import RealPlane

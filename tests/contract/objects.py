@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from planes.access import KINDS
+
 from tollbar.model import resources
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
@@ -14,11 +16,8 @@ ACCESS_REVIEWS = Resource(
 )
 WIDGETS = Resource("contract.example.com", "v1", "widgets", "Widget", namespaced=True)
 
-_KINDS = {
-    (each.api_version, each.kind): each
-    for each in (*vars(resources).values(), SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, ACCESS_REVIEWS, WIDGETS)
-    if isinstance(each, Resource)
-}
+_OTHERS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, ACCESS_REVIEWS, WIDGETS)
+_KINDS = {**KINDS, **{(each.api_version, each.kind): each for each in _OTHERS}}
 
 GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 NOT_READY = {

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract.api import Access, Answer, Api, settings, told, until
+from contract.api import Answer, Api, settings, told, until
 from contract.claims import ALLOCATION, claim
 from contract.objects import made, pod
 from contract.tables import Rows, last, rows
+from planes.access import Access
 from planes.parameters import since
 from planes.podgroups import FLAGS, NONE_BEFORE
 from planes.replacing import restarted_with

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import yaml
 from conftest import Plane
-from contract.api import Access, Api, Refusal, told, until
+from contract.api import Api, Refusal, told, until
 from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
 from controlplane.starting import left_by_a_killed_owner, tollbar
+from planes.access import Access
 from planes.parameters import since
 
 from tollbar.devplane import process, state

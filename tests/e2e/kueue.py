@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contract.api import Access, Answer, Api, settings, until
+from contract.api import Answer, Api, settings, until
 from contract.hooks import CREATE_PODS, PROBE, Hooks, configuration, installed, patching, webhook
 from objects.builders import Pod
+from planes.access import Access
 
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.real.launcher import RealPlane

@@ -61,14 +61,9 @@ class Cards:
         """In force, and known to the webhook."""
         a_ready_rule(self.cluster, self.opening())
         eventually(
-            lambda: provenance(self.tried(self.claim("tried", self.exactly("one")))), what="known to the webhook"
+            lambda: provenance(self.cluster.tried(self.claim("tried", self.exactly("one")))),
+            what="known to the webhook",
         )
-
-    def tried(self, obj: Object) -> Object:
-        """What its creation would answer."""
-        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-        found: Object = json.loads(self.cluster.kubectl(*dry, stdin=json.dumps(as_written(obj))))
-        return found
 
     def exactly(self, use: str, **more: object) -> Object:
         selector = {"cel": {"expression": f'device.attributes["{self.driver}"].use == "{use}"'}}
@@ -126,7 +121,7 @@ def test_in_audit_whoever_creates_a_claim_is_warned_and_nothing_is_added(cluster
     name, claim = rule["metadata"]["name"], given.claim("tried", given.exactly("one"))
     warning = f"Warning: tollbar: rule {name} (Audit) would add 1 device toleration to request r"
     eventually(lambda: warning in cluster.warned(claim, "--dry-run=server"), what="known to the webhook")
-    tried = given.tried(claim)
+    tried = given.cluster.tried(claim)
     assert (provenance(tried), "tolerations" in tried["spec"]["devices"]["requests"][0]["exactly"]) == ([], False)
     status = cluster.kubectl.json("get", "tolerationrule", name)["status"]
     assert "pendingMatches" not in status, "it is for claims alone"
@@ -174,7 +169,7 @@ def test_a_reserved_key_comes_by_a_rule_and_no_other_way(cluster: Cluster, cards
         cluster.kubectl(*tenant[:1], *tenant[2:], stdin=json.dumps(as_written(listed)))
         cluster.create(given.pod("first").templates("first"))
         assert given.devices("first") == [("r/a1", "card-1")]
-        record = annotations_of(given.tried(asks))
+        record = annotations_of(given.cluster.tried(asks))
         forged = as_written(given.claim("forges", given.exactly("one", tolerations=[TOLERATION])), annotations=record)
         assert "only a TolerationRule gives" in said(cluster.kubectl, *tenant, stdin=json.dumps(forged))
         stack.running["webhook"].stop()

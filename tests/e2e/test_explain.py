@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 from objects.builders import claim, device_class, scheduling_gate, template, toleration_rule
 from objects.devices import consuming, device, exactly, published, selecting, shared
+from planes.access import access
 from planes.objects import a_pod, as_written
 from processes.stack import eventually, eventually_is, installed
 
@@ -640,7 +641,7 @@ def planted(plane: RealPlane) -> Iterator[Kubectl]:
         kubectl.apply(*(as_written(obj) for each in PLANTED.values() for obj in each.objects))
         before = [pod for each in PLANTED.values() for pod in each.before]
         kubectl.apply(*map(as_written, before))
-        eventually(lambda: all(_pods(kubectl)[pod["metadata"]["name"]]["spec"].get("nodeName") for pod in before))
+        eventually(lambda: _have_nodes(kubectl, before), what="what is there before has its Nodes")
         for each in PLANTED.values():
             if each.prepares is not None:
                 each.prepares(kubectl)
@@ -648,17 +649,24 @@ def planted(plane: RealPlane) -> Iterator[Kubectl]:
         for each in PLANTED.values():
             if each.spoils is not None:
                 each.spoils(kubectl)
-        eventually(lambda: all(each.said in _said(kubectl, each.name) for each in PLANTED.values() if each.said))
+        eventually(lambda: _all_is_said(kubectl), what="kube-scheduler has said what it says")
         yield kubectl
 
 
 def _pods(kubectl: Kubectl) -> dict[str, Object]:
-    return {each["metadata"]["name"]: each for each in kubectl.json("get", "pods", "-n", NS)["items"]}
+    return {each["metadata"]["name"]: each for each in access(kubectl).read(PODS, namespace=NS)["items"]}
 
 
-def _said(kubectl: Kubectl, name: str) -> str:
-    """What kube-scheduler says of the Pod."""
-    return str(conditions.of(_pods(kubectl)[name], "PodScheduled").get("message") or "")
+def _have_nodes(kubectl: Kubectl, pods: Sequence[Object]) -> bool:
+    now = _pods(kubectl)
+    return all(now[each["metadata"]["name"]]["spec"].get("nodeName") for each in pods)
+
+
+def _all_is_said(kubectl: Kubectl) -> bool:
+    """By kube-scheduler, of every Pod that it tries."""
+    now = _pods(kubectl)
+    said = {name: str(conditions.of(pod, "PodScheduled").get("message") or "") for name, pod in now.items()}
+    return all(each.said in said[each.name] for each in PLANTED.values() if each.said)
 
 
 async def _copied(plane: RealPlane) -> Cluster:

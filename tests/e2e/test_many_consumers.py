@@ -3,7 +3,6 @@
 Beside kube-controller-manager's claim controller and in its place.  TOLLBAR_CONSUMERS=2000 is the full volume.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import pytest
 from e2e.simulated import is_simulated_as_it_becomes
 from e2e.workloads import Shared, deployment, for_web
 from objects.builders import Pod
-from planes.objects import Cluster, as_written
+from planes.objects import Cluster
 from planes.parameters import since
 from planes.podgroups import FLAGS, NONE_BEFORE, serving_pod_groups
 from planes.replacing import OFF, RIGHTS, namespace_of, restarted_with, start
@@ -27,6 +26,7 @@ from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.model.claims import RESERVED_FOR_MAX
 from tollbar.model.objects import Object, uid_of
+from tollbar.model.resources import POD_GROUPS
 
 VOLUME = os.environ.get("TOLLBAR_CONSUMERS")
 CONSUMERS = {
@@ -91,7 +91,7 @@ def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str
         shared.until(shared.entries, GROUPED)
         shared.until(shared.condition, ("True", "Held"))
         shared.until(lambda: shared.condition(type_="ConsumersFit"), ("True", "Fit"))
-        device, group = shared.device(), uid_of(shared.get("podgroup", "device"))
+        device, group = shared.device(), uid_of(shared.get(POD_GROUPS, "device"))
 
         grouped.running["controllers"].kill()
         some = [each["metadata"]["name"] for each in shared.pods()[: consumers // 4]]
@@ -117,9 +117,7 @@ def test_a_pod_group_stands_for_all_pods_of_a_workload(grouped: Stack, mode: str
 
 def group_of(cluster: Cluster, pod: Pod) -> Any:
     """The PodGroup that a Pod would be put into if it was created."""
-    dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    answered = json.loads(cluster.kubectl(*dry, stdin=json.dumps(as_written(pod))))
-    return answered["spec"].get("schedulingGroup", {}).get("podGroupName")
+    return cluster.tried(pod)["spec"].get("schedulingGroup", {}).get("podGroupName")
 
 
 def test_which_pods_are_put_into_the_pod_group(grouped: Stack) -> None:
@@ -183,7 +181,7 @@ def test_a_tainted_device_is_given_back_with_the_pod_group(grouped: Stack) -> No
         shared.apply(deployment("web", "device"))
         shared.until(shared.entries, GROUPED)
         shared.until(shared.condition, ("True", "Held"))
-        device, group = shared.device(), uid_of(shared.get("podgroup", "device"))
+        device, group = shared.device(), uid_of(shared.get(POD_GROUPS, "device"))
         with shared.tainted(str(device)):
             given_up = ("False", "DeviceTainted")
             eventually(lambda: shared.condition() == given_up or shared.device() != device, what="given up")

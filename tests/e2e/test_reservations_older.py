@@ -12,6 +12,7 @@ from processes.stack import Stack, eventually
 
 from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.real.launcher import RealPlane
+from tollbar.model.resources import DEPLOYMENTS, WORKLOAD_CLAIMS
 
 pytestmark = [pytest.mark.timeout(180), before("1.36", "kube-controller-manager keeps entries of workloads")]
 
@@ -58,7 +59,7 @@ def test_a_reservation_is_refused_and_the_claim_is_as_without_tollbar(shared: Sh
     shared.until(shared.entries, ["pods"])
     shared.until(shared.condition, TOO_OLD)
     shared.reported("ReservationBlocked")
-    status = shared.get("workloadclaim", "device")["status"]
+    status = shared.get(WORKLOAD_CLAIMS, "device")["status"]
     (condition,) = status["conditions"]
     assert (status["phase"], "claims: Replace" in condition["message"]) == ("Blocked", True), condition
     assert stack.running["controllers"].metrics()["tollbar_reservations"]['reason="UpstreamTooOld"'] >= 1
@@ -72,7 +73,7 @@ def test_an_entry_of_ours_that_is_there_goes(shared: Shared) -> None:
     shared.cluster.create(shared.cluster.claim("device", shared.cluster.unique("gpu")))
     shared.apply(deployment("web", "device"))
     shared.until(shared.entries, ["pods"])
-    uid = shared.get("deployment", "web")["metadata"]["uid"]
+    uid = shared.get(DEPLOYMENTS, "web")["metadata"]["uid"]
     reserve(shared, uid)
     shared.until(shared.entries, ["deployments/web", "pods"])
     shared.run(

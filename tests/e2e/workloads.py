@@ -11,7 +11,8 @@ from planes.parameters import is_before
 from planes.replacing import start
 from processes.stack import Stack, eventually, eventually_is
 
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, metadata
+from tollbar.model.resources import WORKLOAD_CLAIMS, Resource
 
 REPLACING = is_before("1.36")
 """Whether reservations need `claims: Replace`."""
@@ -95,13 +96,11 @@ class Shared:
     def run(self, *arguments: str) -> str:
         return self.cluster.kubectl(*arguments, "-n", self.cluster.namespace)
 
-    def get(self, kind: str, name: str) -> Object:
-        found: Object = self.cluster.kubectl.json("get", kind, name, "-n", self.cluster.namespace)
-        return found
+    def get(self, res: Resource, name: str) -> Object:
+        return self.cluster.access.read(res, name, self.cluster.namespace)
 
     def claim(self) -> Object | None:
-        said = self.run("get", "resourceclaim", self.name, "--ignore-not-found", "-o", "json")
-        return json.loads(said) if said.strip() else None
+        return next((each for each in self.cluster.claims() if metadata(each)["name"] == self.name), None)
 
     def uid(self) -> str:
         return str((self.claim() or {})["metadata"]["uid"])
@@ -117,8 +116,7 @@ class Shared:
         return str(allocation["devices"]["results"][0]["device"]) if allocation else None
 
     def pods(self) -> list[Object]:
-        found: list[Object] = self.cluster.kubectl.json("get", "pods", "-n", self.cluster.namespace)["items"]
-        return found
+        return self.cluster.pods()
 
     def running(self, number: int = 1, *, without: str = "") -> list[str]:
         """Names of the Pods that run, less the one that is named; waits for so many of them."""
@@ -136,7 +134,7 @@ class Shared:
 
     def condition(self, name: str = "device", type_: str = "Reserved") -> tuple[str, str]:
         """Status and reason of a condition of a WorkloadClaim."""
-        for each in (self.get("workloadclaim", name).get("status") or {}).get("conditions") or ():
+        for each in (self.get(WORKLOAD_CLAIMS, name).get("status") or {}).get("conditions") or ():
             if each["type"] == type_:
                 return each["status"], each["reason"]
         return "", ""

@@ -3,7 +3,6 @@
 What a creation takes meanwhile is in the log (`--log-cli-level=INFO`).
 """
 
-import json
 import logging
 import socket
 import time
@@ -12,12 +11,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 
 import pytest
-from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule, provenance
+from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule, provenance
 from processes.stack import Stack, eventually
 
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.devplane.ports import free_ports
+from tollbar.model.objects import labels_of
 from tollbar.runtime import certs
 
 pytestmark = pytest.mark.timeout(300)
@@ -118,9 +118,7 @@ def test_no_creation_fails_while_the_webhook_cannot_be_called(cluster: Cluster, 
 def decided(cluster: Cluster) -> bool:
     """Whether the webhook is asked about a Pod that is created now: a dry run."""
     gated = cluster.pod("tried").but("spec.schedulingGates", [{"name": wellknown.GATE}])
-    dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-    answered = json.loads(cluster.kubectl(*dry, stdin=json.dumps(as_written(gated))))
-    return wellknown.LABEL_GATE in answered["metadata"].get("labels", {})
+    return wellknown.LABEL_GATE in labels_of(cluster.tried(gated))
 
 
 def ways(cluster: Cluster, name: str) -> list[str]:

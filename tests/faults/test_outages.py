@@ -13,7 +13,7 @@ from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from processes.stack import CONTROLLERS, ELECTION, Process, Stack, eventually
 
 from tollbar import wellknown
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, labels_of
 
 IN_FLIGHT = 64
 """Patches that are under way at one time, at most: the configuration's `workers`."""
@@ -186,9 +186,7 @@ def test_nobody_is_gated_while_no_controller_is_there_to_release_them(cluster: C
 
 def would_be_gated(cluster: Cluster) -> bool:
     """Whether a Pod that waits for a class would be gated now: a dry run."""
-    tried = json.dumps(as_written(cluster.pod("tried").templates("mine")))
-    answer = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=tried)
-    return wellknown.LABEL_GATE in json.loads(answer)["metadata"].get("labels", {})
+    return wellknown.LABEL_GATE in labels_of(cluster.tried(cluster.pod("tried").templates("mine")))
 
 
 def test_a_pod_is_released_after_max_hold_and_repaired_when_the_class_appears(cluster: Cluster, stack: Stack) -> None:

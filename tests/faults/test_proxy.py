@@ -3,7 +3,6 @@
 Invariants: every Pod leaves our gate with its toleration, by one effective patch; no other gate is touched.
 """
 
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +24,7 @@ from faultproxy import (
     too_many,
 )
 from faultproxy.faults import Fault
-from planes.objects import RESERVED, Cluster, a_ready_rule, gpu_rule
+from planes.objects import RESERVED, Cluster, a_ready_rule, fresh_namespace, gpu_rule
 from processes.stack import Stack, eventually, installed
 
 from tollbar.model.objects import Object
@@ -113,11 +112,8 @@ def target(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def namespace(target: Any) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:10]}"
-    target.kubectl("create", "namespace", name)
-    target.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
-    yield name
-    target.kubectl("delete", "namespace", name, "--wait=false")
+    with fresh_namespace(target.kubectl) as name:
+        yield name
 
 
 @pytest.fixture(scope="module")

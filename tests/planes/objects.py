@@ -3,16 +3,31 @@
 import json
 import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from http.client import OK
+from typing import Any, Final
 
 from objects.builders import Claim, Pod, Template, TolerationRule, claim, device_class, pod, template, toleration_rule
 from processes.stack import eventually
 
+from planes.access import KINDS, Access, RefusedError, access
 from tollbar import wellknown
-from tollbar.devplane.kubectl import Kubectl, KubectlError
-from tollbar.model.objects import Object, annotations_of
+from tollbar.devplane.kubectl import Kubectl
+from tollbar.model import conditions
+from tollbar.model.objects import Object, annotations_of, metadata
+from tollbar.model.resources import (
+    DEVICE_CLASSES,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIMS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOLERATION_RULES,
+)
 
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 RESERVED = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -43,8 +58,26 @@ class Cluster:
     def unique(self, name: str) -> str:
         return f"{name}.{self.namespace}"
 
+    @property
+    def access(self) -> Access:
+        return access(self.kubectl)
+
     def create(self, *objects: Object) -> None:
-        self.kubectl.apply(*(as_written(obj) for obj in objects))
+        """As `kubectl apply` does: what is there already is changed.  Raises KubectlError for what is refused."""
+        left = [obj for obj in map(as_written, objects) if not self._creates(obj)]
+        if left:
+            self.kubectl.apply(*left)
+
+    def _creates(self, obj: Object) -> bool:
+        """Whether it was not there, and is now."""
+        if (obj["apiVersion"], obj["kind"]) not in KINDS or not metadata(obj).get("name"):
+            return False
+        applied = {**annotations_of(obj), LAST_APPLIED: json.dumps(obj)}
+        try:
+            self.access.creates({**obj, "metadata": {**metadata(obj), "annotations": applied}})
+        except RefusedError:
+            return False
+        return True
 
     def class_(self, name: str = "gpu", *, extended: str = "") -> str:
         wanted = device_class(self.unique(name)).selecting('device.driver == "gpu.example.com"')
@@ -68,20 +101,19 @@ class Cluster:
         return done.stderr
 
     def get(self, name: str = "web") -> Object:
-        found: Object = self.kubectl.json("get", "pod", name, "-n", self.namespace)
-        return found
+        return self.access.read(PODS, name, self.namespace)
 
     def patch(self, name: str, patch: list[Object]) -> None:
         """A JSON patch of a Pod."""
         self.kubectl("patch", "pod", name, "-n", self.namespace, "--type=json", "-p", json.dumps(patch))
 
     def pods(self) -> list[Object]:
-        found: list[Object] = self.kubectl.json("get", "pods", "-n", self.namespace)["items"]
+        found: list[Object] = self.access.read(PODS, namespace=self.namespace)["items"]
         return found
 
     def claims(self) -> list[Object]:
         """The ResourceClaims."""
-        found: list[Object] = self.kubectl.json("get", "resourceclaims", "-n", self.namespace)["items"]
+        found: list[Object] = self.access.read(RESOURCE_CLAIMS, namespace=self.namespace)["items"]
         return found
 
     def generated(self, name: str = "web") -> dict[str, str]:
@@ -111,19 +143,19 @@ class Cluster:
 
     def until_younger_than(self, kind: str, name: str) -> None:
         """Wait until what the API server creates is younger than this object: its times are whole seconds."""
-        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-        probe = json.dumps(as_written(claim(f"after-{name}", self.namespace)))
+        probe = claim(f"after-{name}", self.namespace)
         created = self.kubectl.json("get", kind, name, "-n", self.namespace)["metadata"]["creationTimestamp"]
         eventually(
-            lambda: json.loads(self.kubectl(*dry, stdin=probe))["metadata"]["creationTimestamp"] > created,
-            what=f"younger than {kind} {name}",
+            lambda: metadata(self.tried(probe))["creationTimestamp"] > created, what=f"younger than {kind} {name}"
         )
+
+    def tried(self, obj: Object) -> Object:
+        """What the API server would store of a creation: a dry run.  Raises RefusedError."""
+        return self.access.creates(as_written(obj), dryRun="All")
 
     def rules_at_admission(self, pod: Object) -> set[str]:
         """Names of the rules by which the webhook adds tolerations to such a Pod; asked without effect."""
-        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-        answered = json.loads(self.kubectl(*dry, stdin=json.dumps(as_written(pod))))
-        return {entry["rule"] for entry in provenance(answered)}
+        return {entry["rule"] for entry in provenance(self.tried(pod))}
 
     def is_held(self, name: str = "web") -> bool:
         gates = self.get(name)["spec"].get("schedulingGates", [])
@@ -139,32 +171,46 @@ class Cluster:
     def may(self, user: str, verb: str, group: str, resource: str, subresource: str = "") -> bool:
         """Whether the API server permits it, which learns of roles from a watch of its own."""
         asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {"user": user, "resourceAttributes": {**asked, "namespace": self.namespace}},
-        }
-        answered = json.loads(self.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(review)))
-        return bool(answered["status"]["allowed"])
+        about = {"user": user, "resourceAttributes": {**asked, "namespace": self.namespace}}
+        review = {**SUBJECT_ACCESS_REVIEWS.type_meta, "metadata": {}, "spec": about}
+        return bool(self.access.creates(review)["status"]["allowed"])
 
     def clear(self) -> None:
         """Delete the namespace's Pods, and every rule and class."""
         eventually(self._deletes_pods, seconds=600, what="no Pod is left")
-        self.kubectl("delete", "tolerationrules,deviceclasses", "--all")
+        for each in (TOLERATION_RULES, DEVICE_CLASSES):
+            self.access.request("DELETE", each.path())
 
     def _deletes_pods(self) -> bool:
         """Thousands may take longer than the API server works on one request."""
         try:
-            self.kubectl("delete", "--raw", f"/api/v1/namespaces/{self.namespace}/pods?gracePeriodSeconds=0")
-        except KubectlError:
+            self.access.request("DELETE", PODS.path(self.namespace), gracePeriodSeconds="0")
+        except RefusedError:
             return False
         return True
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, note) of the events about an object of this namespace, or of none."""
-        found = self.kubectl.json("get", "events.events.k8s.io", "-A", f"--field-selector=regarding.name={name}")
+        found = self.access.read(EVENTS, fieldSelector=f"regarding.name={name}")
         here = (self.namespace, "default")  # where events on cluster-scoped objects are
         return [(e["reason"], e.get("note", "")) for e in found["items"] if e["metadata"]["namespace"] in here]
+
+
+def make_namespace(kubectl: Kubectl, name: str) -> None:
+    """Pods can be created in it at once."""
+    reached = access(kubectl)
+    reached.creates({**NAMESPACES.type_meta, "metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    eventually(lambda: reached.answer("GET", account)[0] == OK, what=f"{name} has its ServiceAccount")
+
+
+@contextmanager
+def fresh_namespace(kubectl: Kubectl) -> Iterator[str]:
+    """Its name."""
+    name = f"test-{uuid.uuid4().hex[:10]}"
+    make_namespace(kubectl, name)
+    yield name
+    access(kubectl).request("DELETE", NAMESPACES.path(name=name))
 
 
 def provenance(pod: Object) -> list[Object]:
@@ -191,5 +237,10 @@ def a_ready_rule(cluster: Cluster, *rules: Any) -> None:
 
 def is_compiled(cluster: Cluster, *rules: Any) -> None:
     """Wait until the controllers say that these rules are in force."""
-    names = [f"tolerationrule/{rule['metadata']['name']}" for rule in rules]
-    cluster.kubectl("wait", "--for=condition=Ready", *names, "--timeout=60s")
+
+    def is_ready(name: str) -> bool:
+        found = cluster.access.read(TOLERATION_RULES, name)
+        said = conditions.of(found, "Ready")
+        return said.get("status") == "True" and said["observedGeneration"] == metadata(found)["generation"]
+
+    eventually(lambda: all(is_ready(metadata(rule)["name"]) for rule in rules), what="the rules are in force")

@@ -8,6 +8,7 @@ from pathlib import Path
 from processes.stack import ROOT, Stack, eventually, installed
 
 from planes import scheduling
+from planes.objects import make_namespace
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import CONTROLLER_MANAGER
 from tollbar.devplane.real.components import Options
@@ -63,6 +64,5 @@ def start(stack: Stack, name: str = "controllers") -> None:
 def namespace_of(stack: Stack, test: str) -> str:
     """A namespace for the test of this name, in which Pods can be created at once."""
     name = test.replace("_", "-")[:50].strip("-")
-    stack.plane.kubectl("create", "namespace", name)
-    stack.plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+    make_namespace(stack.plane.kubectl, name)
     return name

@@ -6,7 +6,6 @@ log in a file and its metrics readable.
 """
 
 import itertools
-import json
 import os
 import re
 import signal
@@ -19,18 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import NOT_FOUND, OK
 from pathlib import Path
 from typing import Any
 
 import yaml
 from objects.builders import pod, toleration_rule
+from planes.access import RefusedError, access
 
 from tollbar import wellknown
 from tollbar.api.webhooks import PODS_NAME, RULES_NAME, at_url, pods_configuration, rules_configuration
 from tollbar.devplane.kubectl import Kubectl, KubectlError
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
-from tollbar.model.objects import Object
+from tollbar.model.objects import Object, labels_of
+from tollbar.model.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from tollbar.runtime import certs, config
 from tollbar.wellknown import SYSTEM_NAMESPACE
 
@@ -93,7 +95,7 @@ def delete_definitions(kubectl: Kubectl) -> None:
     kubectl("delete", "crd", *_OURS, "--wait=false")
     for number in itertools.count():
         try:
-            kubectl("wait", "--for=delete", "crd", *_OURS, "--timeout=5s")
+            kubectl("wait", "--for=delete", "crd", *_OURS, "--timeout=2s")
             return
         except KubectlError as error:
             if "timed out" not in str(error):
@@ -195,7 +197,7 @@ class Stack:
         self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(served))
 
     def _serves_workloads(self) -> bool:
-        return "apps/v1" in self.plane.kubectl("api-versions").split()
+        return access(self.plane.kubectl).answer("GET", "/apis/apps/v1")[0] == OK
 
     def start(
         self, name: str, module: str, *, ready: bool = True, kubeconfig: Path | None = None, **overrides: object
@@ -286,22 +288,24 @@ class Stack:
     def _refuses(self, rule: Object) -> bool:
         try:
             self._tried(rule)
-        except KubectlError as error:
-            return "undefined field" in error.stderr
+        except RefusedError as error:
+            return "undefined field" in str(error)
         return False
 
     def _completes(self, pod: Object) -> bool:
-        return wellknown.LABEL_GATE in self._tried(pod)["metadata"].get("labels", {})
+        return wellknown.LABEL_GATE in labels_of(self._tried(pod))
 
     def _tried(self, obj: Object) -> Object:
         """What a creation would answer: the API server learns of configurations from a watch of its own."""
-        dry = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-        found: Object = json.loads(self.plane.kubectl(*dry, stdin=json.dumps(obj)))
-        return found
+        return access(self.plane.kubectl).creates(obj, dryRun="All")
 
     def unregister(self) -> None:
-        self.plane.kubectl("delete", "--ignore-not-found", "mutatingwebhookconfiguration", PODS_NAME)
-        self.plane.kubectl("delete", "--ignore-not-found", "validatingwebhookconfiguration", RULES_NAME)
+        for path in (
+            MUTATING_WEBHOOK_CONFIGURATIONS.path(name=PODS_NAME),
+            VALIDATING_WEBHOOK_CONFIGURATIONS.path(name=RULES_NAME),
+        ):
+            code, answer = access(self.plane.kubectl).answer("DELETE", path)
+            assert code in (OK, NOT_FOUND), answer
 
     def stop(self) -> None:
         """The processes first: what they read would hold up the removal on a busy machine."""

@@ -21,6 +21,7 @@ from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.kubectl import KubectlError
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Key, Object
+from tollbar.model.resources import WORKLOAD_CLAIMS
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
 only_beside = since("1.36", "reservations need claims: Replace")
@@ -111,7 +112,7 @@ def serve(shared: Shared, training: str, *, served: bool) -> None:
 def test_a_kind_that_may_not_be_read_is_said(shared: Shared) -> None:
     shared.apply(workload_claim("device", "configmaps", "", "web", resourceClaimTemplateName="one"))
     shared.until(shared.condition, ("False", "PermissionDenied"))
-    (condition,) = shared.get("workloadclaim", "device")["status"]["conditions"]
+    (condition,) = shared.get(WORKLOAD_CLAIMS, "device")["status"]["conditions"]
     assert 'cannot list resource "configmaps"' in condition["message"]
 
 
@@ -124,7 +125,7 @@ def test_a_missing_permission_is_said_and_found_again(shared: Shared) -> None:
         shared.apply(for_web(), deployment("web", "device"))
         shared.until(shared.condition, ("False", "PermissionDenied"))
         shared.reported("ReservationBlocked")
-        conditions = shared.get("workloadclaim", "device")["status"]["conditions"]
+        conditions = shared.get(WORKLOAD_CLAIMS, "device")["status"]["conditions"]
         (condition,) = (each for each in conditions if each["type"] == "Reserved")
         assert (shared.entries(), "resourceclaims/binding" in condition["message"]) == (["pods"], True), condition
     finally:

@@ -16,6 +16,7 @@ from processes.stack import Stack, eventually
 
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.model.objects import Key, Object, annotations_of
+from tollbar.model.resources import DEPLOYMENTS, PODS
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
 
@@ -56,7 +57,7 @@ def test_idle_waits_for_a_pod_of_somebody_else(shared: Shared) -> None:
     shared.until(shared.entries, [*PINNED, "pods"])
     shared.run("scale", "deployment/web", "--replicas=0")
     shared.until(shared.entries, PINNED)
-    eventually(lambda: shared.get("deployment", "web")["status"].get("observedGeneration") == 2)
+    eventually(lambda: shared.get(DEPLOYMENTS, "web")["status"].get("observedGeneration") == 2)
     shared.until(shared.condition, ("True", "Held"))
     assert shared.entries() == PINNED
     shared.run("delete", "deployment/other")
@@ -68,10 +69,10 @@ def test_a_stateful_set_keeps_it_while_its_pod_is_replaced(shared: Shared) -> No
     wanted = workload_claim("device", "statefulsets", "apps", "db", resourceClaimTemplateName="one")
     shared.apply(wanted, stateful_set("db", "device"))
     shared.until(shared.entries, ["pods", "statefulsets/db"])
-    device, old = shared.device(), shared.get("pod", "db-0")["metadata"]["uid"]
+    device, old = shared.device(), shared.get(PODS, "db-0")["metadata"]["uid"]
     shared.run("delete", "pod/db-0")
     assert shared.running() == ["db-0"]
-    assert shared.get("pod", "db-0")["metadata"]["uid"] != old
+    assert shared.get(PODS, "db-0")["metadata"]["uid"] != old
     shared.until(shared.entries, ["pods", "statefulsets/db"])
     assert shared.device() == device
 
@@ -127,7 +128,7 @@ def test_another_workload_of_the_same_name_is_another_workload(shared: Shared, s
         shared.running()
     eventually(lambda: reserved_uid(shared) not in ("", old), what="reserved for the new one")
     shared.until(shared.entries, PINNED)
-    assert reserved_uid(shared) == shared.get("deployment", "web")["metadata"]["uid"]
+    assert reserved_uid(shared) == shared.get(DEPLOYMENTS, "web")["metadata"]["uid"]
 
 
 def reserved_uid(shared: Shared) -> str:
