@@ -132,7 +132,7 @@ def stack(target: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("target", "case"), WHERE, indirect=["target"])
+@pytest.mark.parametrize(("target", "case"), WHERE, indirect=["target"], scope="module")
 def test_every_pod_is_released_once(case: str, target: Any, proxy: FaultProxy, stack: Stack, cluster: Cluster) -> None:
     given = CASES[case]
     proxy.page_size = given.page_size
