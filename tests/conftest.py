@@ -43,9 +43,9 @@ from tollbar.runtime.metrics import Metrics
 BINARIES = pytest.StashKey[Binaries | str]()
 """Where the plane's binaries are, or why there are none."""
 
-# Shared cores make wall-clock deadlines lie.  A change is judged by the same examples each time it is tried;
-# --hypothesis-profile=random looks for new ones.
-settings.register_profile("same", deadline=None, print_blob=True, derandomize=True)
+# Shared cores make wall-clock deadlines lie.  A change is judged by the same examples each time it is tried, a few;
+# --hypothesis-profile=random looks for new ones, and at more.
+settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, max_examples=40)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("same")
 

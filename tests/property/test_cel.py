@@ -318,7 +318,7 @@ def scrambled_package(package: Any, other: Any, reads: frozenset[str]) -> Any:
     return result
 
 
-@settings(max_examples=150)
+@settings(max_examples=settings.default.max_examples * 3 // 2)
 @given(rules(SCOPE), PACKAGES, PACKAGES)
 def test_inputs_outside_of_the_read_set_do_not_change_the_answer(source: str, package: Any, other: Any) -> None:
     program = ENGINE.compile(source, RULE_ENV)
@@ -383,7 +383,7 @@ def completed(package: Any, other: Any, unknown: set[str]) -> Any:
     return package
 
 
-@settings(max_examples=150)
+@settings(max_examples=settings.default.max_examples * 3 // 2)
 @given(rules(SCOPE), PACKAGES, PACKAGES, st.sets(UNKNOWNS, min_size=1, max_size=3))
 def test_an_answer_holds_whatever_the_unknown_turns_out_to_be(
     source: str, package: Any, other: Any, unknown: set[str]

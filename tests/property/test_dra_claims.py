@@ -337,7 +337,7 @@ OVERRIDDEN: list[tuple[Any, ...]] = [
 """What somebody else gives to a claim hides what is pending for it, for a while."""
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings.default.max_examples * 4)
 @example(history=OVERRIDDEN)
 @given(history=histories)
 def test_every_allocation_counts_once_from_its_decision_on(history: list[tuple[Any, ...]]) -> None:

@@ -106,7 +106,7 @@ def plain(obj: Object) -> Object:
     return {"name": key_of(obj).name, **spec(obj), "devices": devices}
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 @given(history=st.lists(steps, max_size=25), asked=st.sets(st.integers(0, 24)))
 def test_the_inventory_is_that_of_the_objects_that_are_there(history: list[tuple[Any, ...]], asked: set[int]) -> None:
     caches = filled([], declared.KINDS)

@@ -287,7 +287,7 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.behaviour(33)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=settings.default.max_examples * 3 // 5)
 @example(  # the last answer before an outage is slow, and so is the work: only the time of sending counts
     first=Machine("a", 0.0, (Exchange(after=1.3),), ((6.0, 80.0, "never arrives"),), (1000.0,), (4.2,)),
     second=Machine("b", 0.0, (Exchange(),), ((0.0, 4.0, "never arrives"),), (1000.0,), (0.0,)),

@@ -24,7 +24,7 @@ from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.source import Delta
 from tollbar.views import kinds
 
-CASES: Final = int(os.environ.get("TOLLBAR_MIGRATIONS", "150"))
+CASES: Final = int(os.environ.get("TOLLBAR_MIGRATIONS", "60"))
 GATE: Final = "tollbar.dev/ordinal"
 OLD, NEW = Key("old", "db"), Key("new", "db")
 PEER = {OLD: NEW, NEW: OLD}

@@ -250,7 +250,9 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(table, "MAX_COLUMNS", 2)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_a_snapshot_is_what_the_nodes_and_pods_would_give_from_the_start_and_changes_in_update_alone(
     limits: None, data: st.DataObject
@@ -270,7 +272,7 @@ def test_a_snapshot_is_what_the_nodes_and_pods_would_give_from_the_start_and_cha
         assert {each.name for each in world.snapshot} == world.nodes.keys()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(data=st.data())
 def test_groups_and_terms_count_what_a_walk_over_all_pods_would(data: st.DataObject) -> None:
     world = World()

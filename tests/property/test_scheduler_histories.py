@@ -25,7 +25,7 @@ from objects.devices import published
 from tollbar.model.objects import Object, metadata, spec, uid_of
 from tollbar.scheduler.framework.interface import Wait
 
-HISTORIES = int(os.environ.get("TOLLBAR_SCHEDULER_HISTORIES", "50"))
+HISTORIES = int(os.environ.get("TOLLBAR_SCHEDULER_HISTORIES", "20"))
 RESOURCE = "example.com/gpu"
 NODES = ("n1", "n2", "n3")
 TAINT = {"key": "example.com/special", "value": "yes", "effect": "NoSchedule"}

@@ -169,7 +169,7 @@ PLUGINS: dict[str, tuple[Any, Object]] = {
 CLASSES = SimpleNamespace(for_extended_resource=lambda name: obj("gpu") if name == DRA else None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2)
 @given(cluster=clusters(), pod=st.one_of(pods("web"), pods("web", node_name="n1")), data=st.data())
 def test_all_nodes_at_once(cluster: Snapshot, pod: PodInfo, data: st.DataObject) -> None:
     state, found, want = CycleState(), {}, {}

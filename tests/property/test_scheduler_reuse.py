@@ -125,7 +125,7 @@ def attempt(simulation: Simulation, plugins: Framework, pod: PodInfo, start: int
             return found.next_start, status.code, status.reasons
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(st.sampled_from(ABOUT), st.integers(0, 10**6), st.sampled_from(CLOSED))
 def test_the_same_decision_however_it_is_worked_out(family: str, seed: int, nowhere: list[Nowhere]) -> None:
     rng, generated = Random(seed), cluster(family, seed)
@@ -173,7 +173,7 @@ class Alone:
         return unschedulable(f"{len(node.pods)} Pods are there") if node.pods else None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 5)
 @given(st.sampled_from(["preemption", "nominated", "spread", "pod_affinity", "mixture"]), st.integers(0, 10**6))
 def test_the_same_victims_with_what_is_kept_or_without(family: str, seed: int) -> None:
     rng, generated = Random(seed), cluster(family, seed)
@@ -206,7 +206,9 @@ def answers(plugin: PodTopologySpread | InterPodAffinity, pod: PodInfo, snapshot
     ("make", "family", "few"),
     [(PodTopologySpread, "spread", 0), (InterPodAffinity, "pod_affinity", 0), (InterPodAffinity, "pod_affinity", 32)],
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seed=st.integers(0, 10**6))
 def test_counts_that_are_kept_are_those_that_would_be_made_anew(
     monkeypatch: pytest.MonkeyPatch,

@@ -70,7 +70,7 @@ LISTED: Arguments = {
 SERVICE = {"metadata": {"name": "web", "namespace": "ml"}, "spec": {"selector": {"app": "web"}}}
 
 
-SOME = settings(max_examples=150)
+SOME = settings(max_examples=settings.default.max_examples * 3 // 2)
 
 
 class Cluster(NamedTuple):

@@ -203,7 +203,7 @@ def by_uid(objects: Any) -> dict[str, Object]:
     return {uid_of(obj): obj for obj in objects}
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 @given(history=histories, packed=st.booleans())
 def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...]], packed: bool) -> None:
     follower = Follower(Server(), packed=packed)
@@ -220,7 +220,7 @@ def test_the_store_ends_up_with_what_the_server_has(history: list[tuple[Any, ...
     assert by_value == [{uid: obj for uid, obj in want.items() if obj["value"] == value} for value in range(3)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 @given(history=histories, packed=st.booleans())
 def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, ...]], packed: bool) -> None:
     """Unless somebody restores it."""
@@ -236,7 +236,7 @@ def test_a_reader_never_sees_an_object_go_back_in_time(history: list[tuple[Any, 
             newest[uid_of(obj)] = version
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 @given(history=histories, packed=st.booleans())
 def test_what_is_restored_is_what_list_and_watch_showed_last(history: list[tuple[Any, ...]], packed: bool) -> None:
     follower = Follower(Server(), packed=packed)

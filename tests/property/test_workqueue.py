@@ -202,7 +202,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+QueueMachine.TestCase.settings = settings(stateful_step_count=40)
 TestQueueMachine = QueueMachine.TestCase
 
 
