@@ -72,7 +72,8 @@ test-older: $(READY)
 test-long: $(READY)
 	TOLLBAR_PODS=10000 $(BIN)/python -m pytest tests/integration/test_many_pods.py --log-cli-level=INFO
 	TOLLBAR_DRILLS=10 $(BIN)/python -m pytest tests/faults/test_under_load.py tests/e2e/test_removal.py \
-	  tests/integration/test_flood.py tests/integration/test_large_claims.py --log-cli-level=INFO
+	  tests/integration/test_flood.py tests/integration/test_large_*.py tests/integration/test_dev.py \
+	  tests/integration/test_drain.py --log-cli-level=INFO
 	TOLLBAR_QUOTA_PODS=5000 $(BIN)/python -m pytest tests/faults/test_quota.py --log-cli-level=INFO
 	TOLLBAR_LIFE_CYCLES=10000 $(BIN)/python -m pytest tests/faults/test_claims.py
 	TOLLBAR_GATES=20000 $(BIN)/python -m pytest tests/faults/test_gates.py

@@ -1,4 +1,4 @@
-"""`tollbar dev` against the real API server: it works, and leaves the cluster and the machine as it found them."""
+"""`tollbar dev` beside an API server: it works, and leaves the cluster and the machine as it found them."""
 
 import json
 import os
@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from integration.following import until_kubectl_knows
-from planes.parameters import only_real, since
+from planes.loading import VOLUME
+from planes.parameters import only_real, real_too, since
 from processes.stack import eventually
 
 from tollbar import wellknown
@@ -21,6 +22,7 @@ from tollbar.devplane.kubectl import Kubectl
 
 pytestmark = pytest.mark.timeout(300)
 
+OF_PROCESSES = real_too(VOLUME > 1, "it is about processes of this machine; part of make test-long")
 QUICKSTART = Path(__file__).parents[2] / "manifests" / "examples" / "quickstart"
 CONFIGURATIONS = (
     "customresourcedefinitions",
@@ -161,6 +163,7 @@ def test_pods_are_tolerated_and_held_and_at_the_end_all_is_as_before(
     assert "Traceback" not in running.said
 
 
+@OF_PROCESSES
 def test_a_child_that_dies_ends_it_with_its_exit_code(kubectl: Kubectl, dev: Any) -> None:
     before = cluster(kubectl)
     running = dev()
@@ -173,17 +176,10 @@ def test_a_child_that_dies_ends_it_with_its_exit_code(kubectl: Kubectl, dev: Any
     assert running.said.splitlines()[-1] == "Error: webhook was ended by SIGKILL"
 
 
-def test_interrupted_while_it_starts_it_leaves_nothing(kubectl: Kubectl, dev: Any) -> None:
-    before = cluster(kubectl)
-    running = dev()
-    running.until("as an owner")
-
-    code = running.end(signal.SIGTERM)
-
-    assert (code, running.processes(), cluster(kubectl)) == (130, {}, before), running.said
-
-
-def test_a_second_one_is_refused_and_one_that_was_killed_is_cleaned_up(kubectl: Kubectl, dev: Any) -> None:
+@OF_PROCESSES
+def test_a_second_one_is_refused_and_the_next_cleans_up_after_one_that_was_killed_and_after_itself(
+    kubectl: Kubectl, dev: Any
+) -> None:
     before = cluster(kubectl)
     first = dev()
     first.until("ready: webhook at")
@@ -193,8 +189,8 @@ def test_a_second_one_is_refused_and_one_that_was_killed_is_cleaned_up(kubectl: 
     eventually(lambda: first.processes() == {}, what="its children ended")
     third = dev()
     third.until("left behind by an earlier run")
-    third.until("as an owner")
-    code = third.end(signal.SIGINT)
+    third.until("as an owner")  # it starts
+    code = third.end(signal.SIGTERM)
 
     assert (refused, second.said.splitlines()[-1]) == (
         1,
@@ -203,6 +199,7 @@ def test_a_second_one_is_refused_and_one_that_was_killed_is_cleaned_up(kubectl: 
     assert (code, third.processes(), cluster(kubectl)) == (130, {}, before), third.said
 
 
+@OF_PROCESSES
 def test_an_installation_is_left_alone(kubectl: Kubectl, dev: Any) -> None:
     kubectl.apply(webhooks.pods_configuration(webhooks.at_service()))
     try:
@@ -216,6 +213,7 @@ def test_an_installation_is_left_alone(kubectl: Kubectl, dev: Any) -> None:
         kubectl("delete", "mutatingwebhookconfiguration", webhooks.PODS_NAME)
 
 
+@OF_PROCESSES
 def test_never_gates_when_told_so(kubectl: Kubectl, namespace: str, dev: Any, classes: None) -> None:
     running = dev("--admission", "Never")
     running.until("ready: webhook at")

@@ -1,4 +1,4 @@
-"""`tollbar drain` against the real API server: what sets the gate goes first, then every gate of ours comes off."""
+"""`tollbar drain` beside an API server: what sets the gate goes first, then every gate of ours comes off."""
 
 import asyncio
 import json
@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 import yaml
 from contract.claims import ALLOCATION, REQUEST
-from planes.parameters import only_real
+from planes.loading import VOLUME
+from planes.parameters import only_real, real_too
 from processes.stack import eventually
 
 from tollbar import wellknown
@@ -25,6 +26,7 @@ from tollbar.runtime.errors import ApiError
 
 pytestmark = pytest.mark.usefixtures("definitions")
 
+OF_THE_COMMAND = real_too(VOLUME > 1, "it is about what the command says; part of make test-long")
 CLOSED = webhooks.at_url("https://127.0.0.1:9", b"no certificate")
 OURS = (webhooks.pods_configuration(CLOSED), webhooks.rules_configuration(CLOSED))
 FOREIGN_GATE = "example.com/quota"
@@ -124,6 +126,7 @@ async def test_configurations_go_first_then_every_gate_of_ours_and_nothing_else(
     assert left == {foreign_configuration}
 
 
+@real_too(VOLUME > 1, "part of make test-long")
 async def test_more_pods_than_one_page_of_a_list(admin: Client, namespace: str) -> None:
     names = [f"held-{number}" for number in range(MORE_THAN_A_PAGE)]
     await asyncio.gather(*(admin.create(PODS, pod(namespace, name, wellknown.GATE)) for name in names))
@@ -154,6 +157,7 @@ async def test_pods_that_change_all_the_time_are_released(admin: Client, namespa
     assert (drained.remaining, wellknown.GATE in pods.gate_names(found)) == (0, False)
 
 
+@OF_THE_COMMAND
 def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kubectl: Kubectl, namespace: str) -> None:
     kubectl.apply(OURS[0], pod(namespace, "held", wellknown.GATE))
 
@@ -206,6 +210,7 @@ def reserved(kubectl: Kubectl, namespace: str) -> Iterator[str]:
     kubectl("patch", "resourceclaim", "idle", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
+@OF_THE_COMMAND
 def test_nothing_is_done_while_claims_are_reserved_and_nobody_has_said_what_becomes_of_them(
     plane, kubectl: Kubectl, namespace: str, reserved: str
 ) -> None:
@@ -234,6 +239,7 @@ def test_nothing_is_done_while_claims_are_reserved_and_nobody_has_said_what_beco
     assert state(kubectl, namespace) == before
 
 
+@OF_THE_COMMAND
 @pytest.mark.parametrize(
     ("option", "action", "left"),
     [("--reservations", ["free"], None), ("--keep-reservations", [], "u1")],

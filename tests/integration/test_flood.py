@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.timeout(300), real_too(VOLUME > 1, "part of make test-
 log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
-REVIEWS = 50
-CREATIONS = 5
+REVIEWS = 50 if VOLUME > 1 else 10
+CREATIONS = 5 if VOLUME > 1 else 2
 MOST_MEMORY = 512 * 1024 * 1024
 """The limit of the webhook's container in manifests/base/webhooks/deployment.yaml."""
 

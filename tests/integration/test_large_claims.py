@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.timeout(300), real_too(VOLUME > 1, "part of make test-
 log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
-CLAIMS = 120
+CLAIMS = 120 if VOLUME > 1 else 40
 GROWTH = 30 * 1024 * 1024
 """Bytes for one page of their list: as much as one can take at most (`PAGE_TEXT`).  One of these takes a tenth, and a
 page of 25 takes twice as much."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planes.loading import VOLUME
 from planes.objects import a_pod, as_written
 from processes.measuring import most_memory
 from processes.stack import installed
@@ -21,10 +22,10 @@ pytestmark = pytest.mark.timeout(300)
 
 log = logging.getLogger(__name__)
 
-COUNT = 100
+COUNT = 100 if VOLUME > 1 else 40
 GROWTH = 30 * 1024 * 1024
-"""Bytes for one page of their list: as much as one can take at most (`PAGE_TEXT`).  One of these takes a tenth, and all
-of these in a page take ten times as much."""
+"""Bytes for one page of their list: as much as one can take at most (`PAGE_TEXT`).  One of these takes a tenth, and 40
+in a page take four times as much."""
 
 
 def large(number: int, namespace: str) -> Object:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from objects.builders import template
+from planes.loading import VOLUME
 from planes.objects import a_pod, as_written
 from planes.parameters import PLANES, unavailable
 from planes.replacing import RIGHTS, replacing, start
@@ -29,9 +30,9 @@ pytestmark = pytest.mark.timeout(300)
 log = logging.getLogger(__name__)
 
 NAMESPACE = "default"
-TEMPLATES = [f"large-{number}" for number in range(60)]
-EACH = 20
+EACH = 20 if VOLUME > 1 else 10
 """Templates to which a Pod refers."""
+TEMPLATES = [f"large-{number}" for number in range(3 * EACH)]
 PATIENCE: dict[str, Any] = {"timeout": 240, "what": "a claim for each template of the Pod"}
 PARAMETERS = {"opaque": {"driver": "gpu.example.com", "parameters": {"a": [{}] * 3000}}}
 CONFIG = [PARAMETERS] * 32
@@ -39,7 +40,7 @@ CONFIG = [PARAMETERS] * 32
 SELECTORS = tuple(f'device.driver == "{number:07200}"' for number in range(3))
 """Of each of 32 requests: 0.7 MB of text."""
 GROWTH = 100 * 1024 * 1024
-"""Bytes for the few that are in memory at one time, which take half of it; all of them take four times as much."""
+"""Bytes for the few that are in memory at one time, which take half of it; thirty take twice as much."""
 
 
 @pytest.fixture(params=PLANES)
