@@ -10,6 +10,7 @@ K = 1.35
 VENV = .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
+BESIDE = -n 2 --dist loadfile --no-loadscope-reorder
 
 # Containers often forbid Python to keep what it has compiled: every process of a lane would compile all of Tollbar anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -56,12 +57,14 @@ test: test-real test-fast
 test-fast: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not real' --ignore tests/e2e
 
-# What needs the real control plane, one test after the other; the main job with Tollbar's scheduler in the place of
-# kube-scheduler; and the demonstration, which needs no real plane.
+# What needs the real control plane: drills under load by themselves, then all others, on two planes side by side; the
+# main job with Tollbar's scheduler in the place of kube-scheduler; and the demonstration, which needs no real plane.
 test-real: $(READY)
-	$(BIN)/python -m pytest -m real
-	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest -m real tests/e2e/test_main_job.py tests/e2e/test_examples.py
-	$(BIN)/python -m pytest -m 'not real' tests/e2e
+	$(BIN)/python -m pytest -m 'real and alone'
+	$(BIN)/python -m pytest $(BESIDE) -m 'real and not alone'
+	TOLLBAR_SCHEDULER=tollbar $(BIN)/python -m pytest $(BESIDE) -m real \
+	  tests/e2e/test_main_job.py tests/e2e/test_examples.py
+	$(BIN)/python -m pytest -n 2 -m 'not real' tests/e2e
 
 # The lanes about behaviour on an older Kubernetes, which is built once as well; `make test-older K=1.36` takes another.
 test-older: $(READY)

@@ -1,12 +1,13 @@
-"""Fixtures that every lane can use, above all the one real control plane of a test session, and the embedded one.
+"""Fixtures that every lane can use, above all the real control plane of a test session, and the embedded one.
 
-A test that uses `real_plane` or `binaries`, directly or through another fixture, is marked `real`.  The binary is
-built, when it has to be, after collection and with progress on the terminal, so that no test's timeout runs meanwhile.
+Each worker of xdist has one of both.  A test that uses `real_plane` or `binaries`, directly or through another fixture,
+is marked `real`.  The binary is built, when it has to be, after collection and with progress on the terminal (without
+xdist, whose workers have none), so that no test's timeout runs meanwhile.
 Without a plane the real tests are skipped, or failed when TOLLBAR_REQUIRE_REAL=1.  TOLLBAR_KUBERNETES=1.35 runs them on
 an older Kubernetes (tests/planes/parameters.py), USE_EXISTING_CLUSTER=true against the cluster of the current
 kubeconfig, except those that need a control plane of their own.
 
-`embedded` is the API server in memory: no build, ready in a second, one for each worker of xdist.
+`embedded` is the API server in memory: no build, ready in a second.
 """
 
 import asyncio
@@ -93,9 +94,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()  # or most of each full collection would go through modules and tables
     gc.enable()
     config = session.config
-    distributed = hasattr(config, "workerinput")
     wanted = any(item.get_closest_marker("real") for item in session.items)
-    if not wanted or distributed or config.option.collectonly or _existing_cluster():
+    if not wanted or config.option.collectonly or _existing_cluster():
         return
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     try:
@@ -114,7 +114,6 @@ def leaks() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> Binaries:
     """What a real plane is started from."""
-    _refuse_xdist(request.config)
     if _existing_cluster():
         pytest.skip("needs a control plane of its own")
     found = request.config.stash[BINARIES]
@@ -134,10 +133,11 @@ def oracle(binaries: Binaries) -> Oracle:
 
 @pytest.fixture(scope="session")
 def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """The session's real control plane, with kube-scheduler and kube-controller-manager and no Nodes."""
-    _refuse_xdist(request.config)
+    """The worker's real control plane, with kube-scheduler and kube-controller-manager and no Nodes."""
     directory = tmp_path_factory.mktemp("plane")
     if _existing_cluster():
+        if hasattr(request.config, "workerinput"):
+            pytest.fail("an existing cluster is one: run these tests without xdist (-n)")
         kubeconfig = Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
         yield ExistingPlane(kubeconfig, Kubectl(("kubectl",), kubeconfig, directory / "cache"), directory)
         return
@@ -153,7 +153,7 @@ def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPlane]:
-    """The session's embedded control plane."""
+    """The worker's embedded control plane."""
     with EmbeddedPlane(tmp_path_factory.mktemp("embedded")) as running:
         yield running
 
@@ -242,11 +242,6 @@ def _read_once() -> None:
     """What the first expression of a process reads: grammar, cel-python's time zones, and Kubernetes' schema."""
     parse("true", namespaced=False)
     types()
-
-
-def _refuse_xdist(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        pytest.fail("real tests share one control plane: run them without xdist (-n)")
 
 
 def _existing_cluster() -> bool:

@@ -21,7 +21,7 @@ from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object, spec
 
-pytestmark = pytest.mark.timeout(300 + 30 * VOLUME)
+pytestmark = [pytest.mark.timeout(300 + 30 * VOLUME), pytest.mark.alone]
 
 log = logging.getLogger(__name__)
 
