@@ -56,7 +56,9 @@ PreFilter leaves one Node for these Pods, so that in both schedulers most of the
 them. Of Tollbar's 0.53 ms of CPU for a Pod (2026-11-28) 19 % were Events that went on after the last binding, one by
 one. Since then up to eight are under way at one time.""",
     "TopologySpreading": """\
-Of 0.78 ms of CPU for a Pod (2026-11-27) a scheduling cycle is 25 %, of which the constraint itself is 4 (the table of
+The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.38 (0.34 to 0.40), on an Intel Xeon
+(2026-11-28) 0.48 (0.43 to 0.48) in one hour and 0.54 in another, in which kube-scheduler took a third more as well.
+Of 0.78 ms of CPU for a Pod (AMD EPYC) a scheduling cycle is 25 %, of which the constraint itself is 4 (the table of
 cycles has both kinds of Pods). The rest is as for Pods without constraints: to read each Pod twice, as it comes and
 as it is bound, the binding, and Events, which went on after the last binding. Tried and kept: counts by domain that
 follow the Pods, answers that are kept from Pod to Pod of a spec, the labels that a binding copies, and Events up to
@@ -67,8 +69,10 @@ fit are computed anew for each Pod, since each Pod changes them. What kube-sched
 less than for those that may not go elsewhere, so that the same CPU is a larger share of it.""",
     "SchedulingPodAntiAffinity": """\
 Upstream's workload has 400 Pods, which are bound within a second, and most of what follows are Events. The ratio
-depends on the machine: on an AMD EPYC (2026-11-27), where a cycle takes seven tenths of the time, it was 0.43 (0.38 to
-0.48).""",
+depends on the machine: on an AMD EPYC (2026-11-27), where a cycle takes seven tenths of the time, it was 0.43 (0.38
+to 0.48). Tried and kept: a burst makes few connections, each of which takes a TLS handshake of 2 ms of CPU here and
+as much at the API server; before, on an Intel Xeon (2026-11-28), it was 0.64 (0.62 to 0.73), and of the API server's
+CPU 1.28.""",
     "PreemptionAsync": """\
 Nearly all CPU of both schedulers comes after the last binding. For as long as is measured, a Pod of high priority
 comes every 200 ms and preempts all Pods of a Node. Those of the measured Pods among them have 30 s to terminate, and
@@ -85,22 +89,23 @@ of Pods that still wait when it is their turn.""",
 }
 """By test case: where the scheduler's time goes, in percent of its CPU, and what was tried."""
 WHY_HELD: Final = """\
-Most of it is the wait for a core: API server, etcd, kube-controller-manager and benchmark share the two with it. Of
-SchedulingWithResourceClaimTemplate/5000pods_500nodes, beside other work on this machine, 228 of 10,840 turns of the
-event loop took more than 10 ms, and 24 % of their time was CPU of the scheduler. By its CPU alone 99 of 100 turns took
-less than 5 ms (one run, sampled, with the CPU of the thread, 2026-11-28). The longest turns were garbage collections,
-which took 7 % of the time of all turns and found 7 objects: they looked at 50,000 young objects or more, and then at
-all that had survived the first look, 300,000. The interpreter counts what is made less what is freed, so Pods that
-replace others in the caches put a collection off until there is very much to look at.
+Most of it is the wait for a core: API server, etcd, kube-controller-manager and benchmark share the two with it.
+Without that wait, a turn of the event loop is what many steps take that are ready together. Of SchedulingBasic with
+2,000 Pods (before what follows, Intel Xeon, one run, each step timed by the CPU of the thread) no step took more than
+5 ms, and the longest turns, of 9 to 14 ms, were events of a watch for 4.4 ms, bindings that begin or go on for 3.5
+(40 of them), scheduling cycles for 2.3, and answers of up to 34 connections for 1 to 3. What takes longest are
+requests for metrics, about 15 ms each.
 
-Tried and kept: it looks at 10,000 objects at a time, and at all young ones after 20 events of a watch, which takes a
-microsecond of CPU for an event, since they are still in its cache. The first snapshot is taken in steps. A Pod that is
-being bound keeps no scores, and of its claims nothing about other Nodes. Where devices provide extended resources, it
-is kept from Pod to Pod on which Nodes they fit: a cycle with 25 classes takes half the CPU. With this, beside other
-work, the longest turn of ExtendedResource/Explicit_25classes_5000pods_500nodes had 24 ms of CPU, and 99 of 100 had less
-than 10 (one run, with 2,000 objects at a time). Of the tables below two are of the code with all this, on a slower
-machine than the others: in Partitionable/half_500nodes p99 was 4.1 ms (before, 6.8) and the longest 9.2 (25.7), in
-SchedulingPodAntiAffinity 11.4 (19.7) and 13.2 (19.7), all medians of three runs."""
+Tried and kept: others run after 10 events of a watch (20 before) and after 1 ms of scheduling cycles (2 before),
+which made the p99 without the wait 6.8 and 8.9 ms where it had been 11.6, and with it 12 where it had been 23
+(SchedulingBasic, two runs after it, three before), at the same CPU for a Pod within the spread. The garbage collector
+looks at 10,000 objects at a time, and at all young ones after 20 events of a watch, which takes a microsecond of CPU
+for an event, since they are still in its cache: by itself it counts what is made less what is freed, so that Pods
+which replace others in the caches put a collection off until there are 50,000 young objects and more to look at. With
+that and the first snapshot, which is taken in steps, the longest turn of
+SchedulingWithResourceClaimTemplate/5000pods_500nodes was 29 ms on the slower machine, where it had been 171. Where
+devices provide extended resources, it is kept from Pod to Pod on which Nodes they fit: a cycle with 25 classes takes
+half the CPU. Rows without figures for the time without the wait are of the code before all this."""
 
 
 def section(results: Sequence[Result]) -> Iterator[str]:
