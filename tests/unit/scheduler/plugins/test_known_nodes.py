@@ -8,6 +8,7 @@ from objects.builders import Built, device_class
 from objects.builders import pod as a_pod
 from objects.devices import a_claim, allocation, published
 from plugins.dynamicresources import UU, World, info, node, said
+from plugins.toys import done
 
 from tollbar import wellknown
 from tollbar.scheduler.plugins.dynamic_resources.extended_resources import STALE
@@ -81,6 +82,25 @@ def test_what_is_known_is_what_filter_says(case: str) -> None:
     assert dict(zip(fits, found.rejected.tolist(), strict=True)) == {name: not each for name, each in fits.items()}
     assert found.why is None or set(expected.values()) <= {"Success", CANNOT}
     assert (found.why is not None) == (case in SAID_AT_ONCE)
+
+
+def test_nodes_that_are_known_to_fit_are_enough_when_the_time_to_look_at_others_is_over() -> None:
+    world = World(NOT_YET, N1, N2, args={"filterTimeout": 1.0})
+    pod, (first, second) = info(a_pod().claims("new")), world.handle.snapshot.nodes
+    for node_info in (None, first):
+        world.pre_filter(pod.object)
+        world.plugin.filter_known(world.state, pod, world.handle.snapshot)
+        if node_info is not None:
+            assert done(world.plugin.filter(world.state, pod, node_info)) is None
+    world.pre_filter(pod.object)
+    known = world.plugin.filter_known(world.state, pod, world.handle.snapshot)
+    world.time = 2.0
+    answer = said(done(world.plugin.filter(world.state, pod, second)))
+    assert known is not None
+    assert (known.fits.tolist(), answer) == (
+        [True, False],
+        "Unschedulable: node n2: timed out trying to allocate devices",
+    )
 
 
 RESOURCE, OTHER = "example.com/gpu", "example.com/tpu"

@@ -134,9 +134,10 @@ class DynamicResources:
         if found.allocator is None:
             return Known(available, ~available)
         known = self._search.known(found, pod, nodes)
-        if known is None or available.all():
-            return known
-        return Known(known.fits & available, known.rejected | ~available)
+        if known is not None and not available.all():
+            known = Known(known.fits & available, known.rejected | ~available)
+        found.is_known_to_fit = known is not None and bool(known.fits.any())
+        return known
 
     def _searched(self, found: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
         status = yield from steps

@@ -118,6 +118,8 @@ class PodClaims:
     unavailable: set[int] = field(default_factory=set)
     """Places of claims that are allocated, but not for some Node that was tried."""
     on_nodes: dict[str, OnNode] = field(default_factory=dict)
+    is_known_to_fit: bool = False
+    """Whether there is a Node on which the claims fit without a search."""
     rejections: dict[str, Status] = field(default_factory=dict)
     """Why Nodes are out of the question for the claims that have no allocation."""
     reserved: dict[int, Object] = field(default_factory=dict)

@@ -130,7 +130,8 @@ class DeviceSearch:
         match result:
             case Failed(timed_out=True):
                 text = f"node {node.name}: timed out trying to allocate devices"
-                return unschedulable(text) if found.on_nodes else failed(text)  # the Nodes that fit are enough
+                are_enough = bool(found.on_nodes) or found.is_known_to_fit  # the Nodes that fit
+                return unschedulable(text) if are_enough else failed(text)
             case Failed(message=message, node_only=True):
                 return unresolvable(message)
             case Failed(message=message):
