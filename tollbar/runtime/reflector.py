@@ -270,6 +270,7 @@ class Reflector:
             del page  # not in memory beside the next one
         version = str(meta.get("resourceVersion") or "")
         for store in self._stores:
+            store.resource_version = version  # before others run: what they have created earlier may be gone
             await self._drop(store, store.absent(seen, version))
         self._advance(version)
         self._sync(served=True)

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -577,6 +578,36 @@ async def test_a_store_has_no_resource_version_while_a_list_is_due(clock: Any, r
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert seen[:2] == ["", ""]
+
+
+async def test_an_answer_that_comes_while_a_list_ends_brings_nothing_back_that_was_gone_before_it(
+    clock: Any, rng: Random, metrics: Metrics
+) -> None:
+    """No event would ever remove it: the watch begins with the version of the list."""
+    store = Store(resources.PODS)
+    store.replace([pod(str(number), 1) for number in range(250)], "1")
+    answers = [pod("late", 15)]
+
+    def late(_: Any) -> None:
+        if answers:
+            asyncio.get_running_loop().call_soon(partial(store.assume, answers.pop(), created=True))
+
+    class Empty(Silent):
+        async def list(self, *_args: Any, **_options: Any) -> Object:
+            return {"metadata": {"resourceVersion": "20"}, "items": []}
+
+        async def watch(self, *_args: Any, **_options: Any) -> AsyncIterator[Any]:
+            self.enough.set()
+            await asyncio.Event().wait()
+            yield
+
+    store.subscribe(late)
+    source: Any = Empty()
+    task = asyncio.create_task(Reflector(source, store, clock=clock, rng=rng, metrics=metrics).run())
+    await source.enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert list(store.keys()) == []
 
 
 async def test_metrics(server: Any, connect: Any, clock: Any, rng: Random, metrics: Metrics) -> None:
