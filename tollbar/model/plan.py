@@ -81,6 +81,12 @@ class Requeue:
     reason: str
 
 
-Outcome: TypeAlias = Done | RetryAfter | Failed | Requeue
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """Nothing is decided before a question is answered, which wakes the key.  Its back-off stays as it is."""
+
+
+Outcome: TypeAlias = Done | RetryAfter | Failed | Requeue | Awaiting
 
 DONE: Final = Done()
+AWAITING: Final = Awaiting()

@@ -3,11 +3,11 @@
 The reconcile function gets a key and nothing else; it reads the objects from the stores.
 
 Invariants: every outcome is counted in one metric and writes one log line, for debugging only if it is a failure in an
-outage of the API server; Done and RetryAfter reset the back-off of a key, every other outcome lengthens it; an
-exception in a reconcile never ends a worker; between the beginnings of two reconciles of one controller the event loop
-turns at least once, however many workers there are, so that what else the process does waits for one reconcile of each
-controller and not for as many as there are workers; a stopped controller lets running reconciles finish for at most
-`grace` seconds, and starts no new ones.
+outage of the API server; Done and RetryAfter reset the back-off of a key, Awaiting leaves it as it is, every other
+outcome lengthens it; an exception in a reconcile never ends a worker; between the beginnings of two reconciles of one
+controller the event loop turns at least once, however many workers there are, so that what else the process does waits
+for one reconcile of each controller and not for as many as there are workers; a stopped controller lets running
+reconciles finish for at most `grace` seconds, and starts no new ones.
 
 The watches are connected when the loop starts, not before: a queue without workers would grow without bound.  A loop
 that was stopped may run again: it begins with the objects that are there, like the first time.
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
-from tollbar.model.plan import Done, Failed, Outcome, Requeue, RetryAfter
+from tollbar.model.plan import Awaiting, Done, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
 from tollbar.runtime.caches import listed
 from tollbar.runtime.clock import Clock
@@ -148,6 +148,9 @@ class Controller(Generic[K]):
                 self._counted("success")()
                 self.queue.forget(key)
                 _log.debug("reconciled")
+            case Awaiting():
+                self._counted("success")()
+                _log.debug("reconciled, waiting for an answer")
             case RetryAfter(seconds):
                 self._counted("requeue_after")()
                 self.queue.forget(key)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tollbar.model.objects import Key
-from tollbar.model.plan import DONE, Failed, Outcome, Requeue, RetryAfter
+from tollbar.model.plan import AWAITING, DONE, Failed, Outcome, Requeue, RetryAfter
 from tollbar.runtime import log
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.controller import Controller
@@ -179,8 +179,28 @@ async def test_an_outcome_decides_when_the_key_comes_again(
     assert ([round(t, 3) for t in seen], bench.results()) == (times, results)
 
 
+@pytest.mark.looptime
+async def test_what_waits_for_an_answer_keeps_its_back_off(clock: Clock) -> None:
+    reconcile, times, finished = scripted(REFUSED, AWAITING, REFUSED, AWAITING, REFUSED, DONE)
+
+    async def answered_at_once(key: Key) -> Outcome:
+        outcome = await reconcile(key)
+        if outcome == AWAITING:
+            bench.queue.add(key)
+        return outcome
+
+    bench = Bench(clock, answered_at_once)
+    bench.queue.add(KEY)
+    running = asyncio.create_task(bench.controller.run())
+    await finished.wait()
+    bench.queue.shut_down()
+    await running
+    assert (times, bench.results()) == ([0, 1, 1, 3, 3, 7], {"error": 3, "success": 3, ERRORS: 3})
+
+
 LINES = {
     "done": (DONE, ("DEBUG", "reconciled", {})),
+    "awaiting": (AWAITING, ("DEBUG", "reconciled, waiting for an answer", {})),
     "retry": (RetryAfter(30), ("DEBUG", "reconciled, looking again later", {"seconds": 30})),
     "requeue": (Requeue("Conflict"), ("DEBUG", "reconcile to be repeated", {"reason": "Conflict"})),
     "terminal": (Failed("Refused"), ("WARNING", "reconcile refused", {"reason": "Refused"})),

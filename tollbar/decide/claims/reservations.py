@@ -26,7 +26,7 @@ from tollbar.model import claims, managers, pods, workloads
 from tollbar.model.ask import Ask, Get
 from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, uid_of
-from tollbar.model.plan import DONE, Event, Outcome, RetryAfter
+from tollbar.model.plan import AWAITING, DONE, Event, Outcome, RetryAfter
 from tollbar.model.resources import WORKLOAD_CLAIMS
 from tollbar.model.texts import some
 from tollbar.model.workloads import Intent, Malformed, Reference
@@ -294,7 +294,7 @@ def _unreadable(case: _Case) -> ReservationPlan | None:
     workload, reference = case.facts.workload, _reference(case)
     match workload.knowledge if workload is not None else Knowledge.AWAITED:
         case Knowledge.AWAITED:
-            return ReservationPlan(state=case.facts.state)
+            return ReservationPlan(state=case.facts.state, outcome=AWAITING)
         case Knowledge.UNANSWERED:
             why = f"{reference}: the API server does not answer about this kind"
             return replace(_waiting(case, ReservedReason.KIND_UNKNOWN, why), outcome=_RECHECK)

@@ -24,7 +24,7 @@ from tollbar.decide.claims.reservations import (
 from tollbar.model.ask import Ask, Get
 from tollbar.model.claims import Deallocation, allocation_of, pod_entry
 from tollbar.model.objects import Key, Object
-from tollbar.model.plan import DONE, Event, RetryAfter
+from tollbar.model.plan import AWAITING, DONE, Event, RetryAfter
 from tollbar.model.resources import WORKLOAD_CLAIMS
 from tollbar.model.workloads import Reference
 
@@ -250,10 +250,13 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         facts(allocated(ENTRY, **OURS), Knowledge.UNANSWERED),
         waits("KindUnknown", UNANSWERED, reserved=True, again=True),
     ),
-    "nothing is said before the API server has answered": (facts(allocated(), Knowledge.AWAITED), NOTHING),
+    "nothing is said before the API server has answered": (
+        facts(allocated(), Knowledge.AWAITED),
+        ReservationPlan(outcome=AWAITING),
+    ),
     "what was said stays until the API server has answered": (
         facts(allocated(ENTRY, **OURS), Knowledge.AWAITED, state=State(True, "Held")),
-        HELD,
+        ReservationPlan(State(True, "Held"), outcome=AWAITING),
     ),
     # The workload is not there.
     "a workload that does not exist yet is waited for": (
