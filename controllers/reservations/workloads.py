@@ -158,18 +158,23 @@ class Workloads:
         while kind.asked:
             claim, question = next(iter(kind.asked.items()))
             try:
-                answer: Workload | Exception = await self._find(kind, question, tasks)
+                answer: Workload | Exception | None = await self._find(kind, question, tasks)
             except Exception as error:
                 answer = error  # for the reconcile of the claim, which reports it
             if kind.asked.get(claim) == question:
                 del kind.asked[claim]
-                kind.answers[claim] = question, answer
-                self.changes.send(claim)
+                if answer is None:
+                    kind.asked[claim] = question  # after the others
+                else:
+                    kind.answers[claim] = question, answer
+                    self.changes.send(claim)
             await asyncio.sleep(0)  # there may be many that are answered without a call
         kind.answering = None
 
-    async def _find(self, kind: _Kind, question: LookUp, tasks: asyncio.TaskGroup) -> Workload:
-        """The answer to a question.  After a failure the kind is left alone for `RECHECK` seconds.
+    async def _find(self, kind: _Kind, question: LookUp, tasks: asyncio.TaskGroup) -> Workload | None:
+        """The answer to a question; None if the workload has changed while the API server answered.
+
+        After a failure the kind is left alone for `RECHECK` seconds.
 
         Raises ApiError when a call fails otherwise than by 403 or 404.
         """
@@ -182,7 +187,7 @@ class Workloads:
             if isinstance(opened, Store):
                 async with asyncio.timeout(_LIST_SECONDS):
                     await opened.synced.wait()
-                return self._cached(kind, question) or await self._ask(opened.resource, _key_of(question))
+                return self._cached(kind, question) or await self._ask(opened, _key_of(question))
         except TimeoutError:
             opened = _UNANSWERED
         kind.unreadable = opened, self._clock.monotonic() + RECHECK
@@ -278,14 +283,17 @@ class Workloads:
             kind.answers.pop(claim, None)  # it is older, perhaps
             self.changes.send(claim)
 
-    async def _ask(self, resource: Resource, key: Key) -> Workload:
+    async def _ask(self, store: Store, key: Key) -> Workload | None:
+        """What the API server says; None if the watch has shown something else meanwhile, which may be newer."""
+        before = store.get(key)
         try:
-            found = await self._read(projection, self._client.get, resource, key.name, key.namespace)
+            found = await self._read(projection, self._client.get, store.resource, key.name, key.namespace)
+            answer = Workload(Knowledge.FOUND, found)
         except NotFound as error:
-            return _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
+            answer = _ABSENT if is_about(error, key) else Workload(Knowledge.UNKNOWN_KIND)
         except Forbidden as error:
-            return Workload(Knowledge.FORBIDDEN, detail=error.message)
-        return Workload(Knowledge.FOUND, found)
+            answer = Workload(Knowledge.FORBIDDEN, detail=error.message)
+        return answer if store.get(key) == before else None
 
 
 def _key_of(question: LookUp) -> Key:

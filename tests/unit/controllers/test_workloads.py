@@ -344,6 +344,48 @@ async def test_an_answer_is_not_used_for_another_question() -> None:
         assert await running.workloads.look_up(asked) == AWAITED
 
 
+class Belated(Api):
+    """What `get` says is as old as the call, however late it comes."""
+
+    def __init__(self, *found: Object) -> None:
+        super().__init__(*found)
+        self.comes = asyncio.Event()
+        self.comes.set()
+
+    async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
+        try:
+            return await super().get(res, name, namespace)
+        finally:
+            await self.comes.wait()
+
+
+OVERTAKEN: dict[str, tuple[list[Object], str, Workload]] = {
+    "it comes": ([], "ADDED", Workload(Knowledge.FOUND, projection(deployment("u2", version=2)))),
+    "it goes": ([deployment("u2")], "DELETED", ABSENT),
+}
+
+
+@pytest.mark.parametrize(("found", "event", "want"), OVERTAKEN.values(), ids=OVERTAKEN)
+async def test_an_answer_that_is_older_than_what_the_watch_has_shown_is_not_used(
+    found: list[Object], event: str, want: Workload
+) -> None:
+    """Another one than that on record."""
+    api, changed, asked = Belated(*found), deployment("u2", version=2), LookUp(CLAIM, WEB, "u1")
+    async with world(api) as running:
+        await running.look_up()
+        calls = api.calls["get"]
+        api.comes.clear()
+        assert await running.workloads.look_up(asked) == AWAITED
+        await turns()
+        assert api.calls["get"] == calls + 1
+        api.found = [changed] if event == "ADDED" else []
+        await running.tell(event, changed)
+        assert await running.workloads.look_up(asked) == AWAITED
+        api.comes.set()
+        assert await running.woken.get() == CLAIM
+        assert await running.workloads.look_up(asked) == want
+
+
 async def test_a_claim_that_is_forgotten_is_not_asked_for() -> None:
     async with world(Api(deployment())) as running:
         one, other = naming("a", "b", recorded="u0")
