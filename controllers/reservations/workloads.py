@@ -114,6 +114,9 @@ class Workloads:
                 self._tasks = None
                 for kind in self._kinds.values():
                     self._stop(kind)
+                # Nobody tells which claims are deleted until this runs again; those that are there are looked up then.
+                self._kinds.clear()
+                self._named.clear()
 
     async def look_up(self, question: LookUp) -> Workload:
         """What is known of the workload that this claim names; from now on its changes are sent for the claim.

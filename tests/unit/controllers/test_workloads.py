@@ -447,6 +447,21 @@ async def test_when_this_process_leads_again_a_kind_is_watched_again() -> None:
     assert (api.ended.is_set(), api.calls["list"]) == (True, 4)  # each time for the permission and into the store
 
 
+async def test_when_this_process_leads_again_no_kind_is_watched_for_a_claim_that_is_gone() -> None:
+    made = World(Api(deployment()))
+    for name in ("gone", "there"):
+        running = asyncio.create_task(made.workloads.run())
+        (asked,) = naming(name)
+        assert await made.workloads.look_up(asked) == AWAITED
+        while await made.woken.get() != asked.claim or await made.workloads.look_up(asked) != FOUND:
+            pass
+        if name == "there":
+            made.workloads.forget(asked.claim)
+            assert made.measured() == set()
+        running.cancel()
+        await asyncio.wait({running})
+
+
 async def test_a_deletion_is_known_from_the_watch_alone() -> None:
     async with world(Api(deployment())) as running:
         await running.look_up()
