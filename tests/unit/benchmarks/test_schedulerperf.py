@@ -420,8 +420,12 @@ def test_a_phase_with_one_pod_has_no_figures() -> None:
 
 def measured(workload: str, **values: float) -> Result:
     rows = {
-        **{"rate": OF_RATE, "cpu": OF_CPU, "server": OF_SERVER_CPU},
-        **{"p99": phase.HELD_P99, "held": phase.HELD, "own": phase.CPU_HELD_P99},
+        "rate": OF_RATE,
+        "cpu": OF_CPU,
+        "server": OF_SERVER_CPU,
+        "p99": phase.HELD_P99,
+        "held": phase.HELD,
+        "own": phase.CPU_HELD_P99,
     }
     found = {rows[name].name: {TOLLBAR: [value]} for name, value in values.items()}
     return Result(workload, "2026-01-01", {}, size=1, repetitions=1, values=found)
