@@ -197,6 +197,7 @@ class Connections:
             raise
         finally:
             hangs.cancel()
+        connection.ended.add_done_callback(lambda _: self._end_turn(turn))  # it is given back to nobody
         self._end_turn_soon(turn, loop.time() + NEXT_SECONDS[1])
         return connection
 

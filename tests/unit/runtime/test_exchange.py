@@ -381,6 +381,15 @@ async def test_when_the_next_connection_of_a_burst_is_begun(
     await asyncio.wait(tasks)
 
 
+async def test_a_server_that_ends_each_connection_holds_up_no_burst(
+    server: Server, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "NEXT_SECONDS", (60.0, 60.0))
+    server.script += [(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",)] * BURST
+    assert await asyncio.gather(*burst(connections)) == [GOOD] * BURST
+    assert server.connections == BURST
+
+
 async def test_connections_that_hang_hold_up_the_others_for_a_moment(
     connections: Connections, making: Making, leap: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
