@@ -81,15 +81,12 @@ class DeviceSearch:
         if found.extended is not None and names:
             extended = extended_resources.claim_for(found.claims[found.extended], pod.object, names, found.classes)
             wanted[found.extended] = extended.claim
-        solutions, nodes = self._solutions_of(wanted), self._handle.snapshot
+        solutions, nodes = self._solutions.of(list(wanted.values()), self._manager.classes), self._handle.snapshot
         if solutions.size > 2 * len(nodes):
             solutions.forget(lambda name: nodes.get(name) is None)
         plan = Plan(wanted, extended, solutions)
         found.plans[names] = plan
         return plan
-
-    def _solutions_of(self, wanted: Mapping[int, Object]) -> NodeSolutions:
-        return self._solutions.of(list(wanted.values()), self._manager.classes)
 
     def known(self, found: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
         """What solutions say of all Nodes about claims without an allocation.
@@ -137,7 +134,7 @@ class DeviceSearch:
             case Failed(message=message):
                 return failed(message)
         allocations = tuple(result or ())
-        if found.revision[0] != _COPY and self._solutions_of(plan.wanted) is plan.solutions:  # classes are as they were
+        if found.revision[0] != _COPY and plan.solutions.are_of(self._manager.classes):  # else these have changed
             plan.solutions.put(node.name, node.labels, allocations)
         return self._remember(node, found, plan, allocations)
 
