@@ -59,6 +59,11 @@ class Result:
     repetitions: int
     values: Mapping[str, Mapping[str, Sequence[float]]]
 
+    def median(self, row: Row, column: str) -> float | None:
+        """Of the repetitions; None if it was not measured."""
+        found = self.values.get(row.name, {}).get(column)
+        return statistics.median(found) if found else None
+
 
 def collect(samples: Sequence[Sample]) -> dict[str, dict[str, list[float]]]:
     """The values of a result, in the order of the first sample."""

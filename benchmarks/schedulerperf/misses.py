@@ -1,6 +1,5 @@
 """What misses its target: by how much, where the time goes, and what was tried."""
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,7 +33,7 @@ class Aim:
 
     def median(self, result: Result) -> float | None:
         """None if it was not measured."""
-        return _median(self.row, result)
+        return result.median(self.row, TOLLBAR)
 
 
 def aims(of: Target) -> tuple[Aim, ...]:
@@ -152,12 +151,7 @@ def _held(results: Sequence[Result]) -> Iterator[str]:
     yield report.markdown(["workload", *(f"{row.name.removeprefix('event loop held, ')} (ms)" for row in _HELD_ROWS)])
     yield report.markdown(["---", *["---:"] * len(_HELD_ROWS)])
     for each in late:
-        medians = (_median(row, each) for row in _HELD_ROWS)
+        medians = (each.median(row, TOLLBAR) for row in _HELD_ROWS)
         figures = (report.NOTHING if median is None else f"{median:.1f}" for median in medians)
         yield report.markdown([each.workload, *figures])
     yield from ("", WHY_HELD, "")
-
-
-def _median(row: Row, result: Result) -> float | None:
-    found = result.values.get(row.name, {}).get(TOLLBAR)
-    return statistics.median(found) if found else None

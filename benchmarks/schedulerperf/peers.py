@@ -38,7 +38,7 @@ class Peer(Protocol):
     def metrics(self) -> str: ...
 
     def stalls(self, end: float) -> Stalls:
-        """How long its event loop was held until then; it has been stopped."""
+        """How long its event loop was held at each reading until then.  Call it after `stop`."""
         ...
 
 

@@ -1,7 +1,6 @@
 """The results of scheduler_perf's workloads, as JSON in benchmarks/results and as a section of docs/performance.md."""
 
 import json
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -175,8 +174,8 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _median(result: Result, row: Row, column: str) -> str:
-    found = result.values.get(row.name, {}).get(column)
-    return f"{statistics.median(found):,.{row.digits}f}" if found else report.NOTHING
+    median = result.median(row, column)
+    return report.NOTHING if median is None else f"{median:,.{row.digits}f}"
 
 
 def _not_run(refused: Mapping[str, str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ _run = Scheduler.run
 
 
 class Stalls(NamedTuple):
-    """How long the loop was held at each reading, in seconds: by the time, and by CPU of its own alone."""
+    """How long the loop was held at each reading, in seconds: by the time, and without the wait for a core."""
 
     held: list[float]
     by_cpu: list[float]
@@ -56,8 +56,8 @@ class Held:
     """The readings: pairs of the time at which each was due and how late it would have been, in seconds.
 
     Of an event loop: `waits` is called when it has run what was ready and looks for more, `wakes` when it has found
-    some.  A reading that is due when the loop looks runs with what else is ready, as the last.  `behind` is what `now`
-    lacks to the time.
+    some.  A reading that is due when the loop looks runs with what else is ready, as the last.  `behind` says by
+    how many seconds the clock of `now` is behind the time since the epoch.
     """
 
     def __init__(self, now: float) -> None:
