@@ -13,9 +13,9 @@ from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics
 from webhooks.pods import PodHandler
 
-ROUNDS = 50
+ROUNDS = 500
 AT_ONCE = 20
-"""Rules that are there at one time, 1,000 in all; the first one of each round fails, the others add a toleration."""
+"""Rules that are there at one time, 10,000 in all; the first one of each round fails, the others add a toleration."""
 ENGINE = FakeEngine({"fails": failing().program})  # type: ignore[dict-item]
 
 

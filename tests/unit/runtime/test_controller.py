@@ -70,12 +70,16 @@ def scripted(*steps: Outcome | Exception) -> tuple[Reconcile, list[float], async
 async def play(clock: Clock, *steps: Outcome | Exception) -> tuple[Bench, list[float]]:
     reconcile, times, finished = scripted(*steps)
     bench = Bench(clock, reconcile)
+    await run_until(finished, bench)
+    return bench, times
+
+
+async def run_until(finished: asyncio.Event, bench: Bench) -> None:
     bench.queue.add(KEY)
     running = asyncio.create_task(bench.controller.run())
     await finished.wait()
     bench.queue.shut_down()
     await running
-    return bench, times
 
 
 class Objects:
@@ -190,11 +194,7 @@ async def test_what_waits_for_an_answer_keeps_its_back_off(clock: Clock) -> None
         return outcome
 
     bench = Bench(clock, answered_at_once)
-    bench.queue.add(KEY)
-    running = asyncio.create_task(bench.controller.run())
-    await finished.wait()
-    bench.queue.shut_down()
-    await running
+    await run_until(finished, bench)
     assert (times, bench.results()) == ([0, 1, 1, 3, 3, 7], {"error": 3, "success": 3, ERRORS: 3})
 
 

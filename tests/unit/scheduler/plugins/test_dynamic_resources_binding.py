@@ -317,12 +317,17 @@ async def test_a_pod_that_has_a_node_keeps_its_reservation(there: tuple[Pod, Exc
     assert bool(world.claim()["status"]["reservedFor"]) is kept
 
 
-async def test_pre_bind_waits_until_an_earlier_reservation_is_taken_back() -> None:
-    world = World(ALLOCATED, N1)
-    await world.bind(WEB)
+def try_again(world: World) -> None:
+    """The attempt fails after Reserve, and the next one comes as far."""
     world.plugin.unreserve(world.state, info(WEB), "n1")
     world.state = CycleState()
     world.reserve(WEB)
+
+
+async def test_pre_bind_waits_until_an_earlier_reservation_is_taken_back() -> None:
+    world = World(ALLOCATED, N1)
+    await world.bind(WEB)
+    try_again(world)
     binding = asyncio.create_task(world.pre_bind(WEB))
     await asyncio.sleep(0)
     await world.carry_out()
@@ -332,12 +337,8 @@ async def test_pre_bind_waits_until_an_earlier_reservation_is_taken_back() -> No
 async def test_pre_bind_waits_for_all_that_earlier_attempts_take_back() -> None:
     world = World(ALLOCATED, N1)
     await world.bind(WEB)
-    world.plugin.unreserve(world.state, info(WEB), "n1")
-    world.state = CycleState()
-    world.reserve(WEB)
-    world.plugin.unreserve(world.state, info(WEB), "n1")
-    world.state = CycleState()
-    world.reserve(WEB)
+    try_again(world)
+    try_again(world)
     binding = asyncio.create_task(world.pre_bind(WEB))
     await asyncio.sleep(0)
     await world.coroutines.pop()
