@@ -88,7 +88,7 @@ class _Kind:
 
 
 class Workloads:
-    """`changes` sends the key of every claim of whose workload more may be known than before."""
+    """`changes` sends the key of every claim whose workload may have changed, or about which there is an answer."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: Random, metrics: Metrics) -> None:
         self.changes: Channel[Key] = Channel("workloads")
@@ -114,7 +114,7 @@ class Workloads:
                 self._tasks = None
                 for kind in self._kinds.values():
                     self._stop(kind)
-                # Nobody tells which claims are deleted until this runs again; those that are there are looked up then.
+                # A claim that is deleted before this runs again would stay; those that are there are looked up anew.
                 self._kinds.clear()
                 self._named.clear()
 

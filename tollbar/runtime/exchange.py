@@ -30,8 +30,8 @@ with one alone, all would wait for one that hangs."""
 WAIT_SECONDS: Final = 1.0
 """For how long an exchange that makes a connection counts as one of these: after that it may hang."""
 NEXT_SECONDS: Final = (0.005, 0.1)
-"""After so long another connection may be made in the place of one that has been: when the process has time to spare,
-and when it has none.  Then more connections would help little: it is not the server that is waited for."""
+"""Seconds after a connection was made until another one may be made in its place: at least, and at most.  It is later
+only while the process has no time to spare: more connections help a process that waits for the server."""
 BUSY: Final = 0.5
 """The share of a core, by the CPU of the event loop's thread, from which on the process has no time to spare."""
 IDLE_SECONDS: Final = 75.0
@@ -202,7 +202,7 @@ class Connections:
         return connection
 
     def _end_turn_soon(self, turn: object, at_last: float) -> None:
-        """When the process has time to spare; at last at a time of the loop's clock."""
+        """End it once the process has time to spare, or else at the time `at_last` of the loop's clock."""
         loop = asyncio.get_running_loop()
         since, cpu = loop.time(), time.thread_time()
 
