@@ -13,7 +13,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Mask, Rows, Scores
+from tollbar.scheduler.framework.interface import Mask, Places, Scores
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, Steps, unschedulable
@@ -174,8 +174,8 @@ class ScoreToy(Named):
 class ScoreNodesToy(ScoreToy):
     """Scores several Nodes at once too."""
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> Scores:
-        return np.array([self.given.get(nodes.nodes[row].name, 0) for row in rows], np.int64)
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
+        return np.array([self.given.get(nodes.nodes[place].name, 0) for place in places], np.int64)
 
 
 class Measured:

@@ -173,13 +173,13 @@ CLASSES = SimpleNamespace(for_extended_resource=lambda name: obj("gpu") if name 
 @given(cluster=clusters(), pod=st.one_of(pods("web"), pods("web", node_name="n1")), data=st.data())
 def test_all_nodes_at_once(cluster: Snapshot, pod: PodInfo, data: st.DataObject) -> None:
     state, found, want = CycleState(), {}, {}
-    rows = data.draw(st.permutations(range(len(cluster))))
+    places = data.draw(st.permutations(range(len(cluster))))
     for name, (plugin, args) in PLUGINS.items():
         made = plugin(args, handle(cluster, dra=SimpleNamespace(classes=CLASSES)))
         if hasattr(made, "filter_nodes"):
             found[name, "filter"] = made.filter_nodes(state, pod, cluster).tolist()
             want[name, "filter"] = [made.filter(state, pod, each) is None for each in cluster]
         if hasattr(made, "score_nodes"):
-            found[name, "score"] = made.score_nodes(state, pod, cluster, np.array(rows, np.intp)).tolist()
-            want[name, "score"] = [made.score(state, pod, cluster.nodes[row]) for row in rows]
+            found[name, "score"] = made.score_nodes(state, pod, cluster, np.array(places, np.intp)).tolist()
+            want[name, "score"] = [made.score(state, pod, cluster.nodes[place]) for place in places]
     assert found == want

@@ -18,7 +18,7 @@ from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NO_NODES, Diagnosis, FitError, NodeStatuses
 from tollbar.scheduler.framework.filtering import PreFiltered
-from tollbar.scheduler.framework.interface import Filter, Known, Mask, Rows
+from tollbar.scheduler.framework.interface import Filter, Known, Mask, Places
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.scoring import NodeScores
@@ -29,7 +29,7 @@ _FEASIBLE_MIN: Final = 100
 _PERCENTAGE_MIN: Final = 5
 PIECE: Final = 16
 """So many Nodes are looked at between two pauses: a Filter that takes long pauses by itself."""
-_NOWHERE: Final[Rows] = np.zeros(0, np.intp)
+_NOWHERE: Final[Places] = np.zeros(0, np.intp)
 _Checked: TypeAlias = Steps[Status | None]
 """What the check of a Node returns.  Annotations of nested functions are evaluated whenever these are made, so the type
 has a name."""
@@ -60,7 +60,7 @@ class _Found:
     """The Nodes that fit, as places among the candidates; `processed` candidates were looked at."""
 
     candidates: Sequence[NodeInfo]
-    places: Rows
+    places: Places
     processed: int
     failure: Status | None = None
 
@@ -265,7 +265,7 @@ def _leave_out(mask: Mask, nodes: Snapshot, names: Iterable[str]) -> None:
             mask[place] = False
 
 
-def _places(fits: Mask, start: int, enough: int | None = None) -> Rows:
+def _places(fits: Mask, start: int, enough: int | None = None) -> Places:
     """Where the mask is true, beginning at `start`: all places, or at least as many as are enough."""
     start %= len(fits)
     if enough is not None:
@@ -307,13 +307,13 @@ def _walk(
 
 
 def _check_doubtful(
-    places: Rows,
+    places: Places,
     sure: Mask,
     check: Callable[[int], _Checked],
     candidates: Sequence[NodeInfo],
     wanted: int,
     diagnosis: Diagnosis,
-) -> Steps[tuple[Rows, Status | None, int | None]]:
+) -> Steps[tuple[Places, Status | None, int | None]]:
     """As `_walk` answers, where only the places that are not `sure` to pass have to be checked."""
     rejected: list[int] = []
     for number, turn in enumerate((~sure[places]).nonzero()[0].tolist()):
@@ -399,15 +399,15 @@ def _best(
     framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, found: _Found, rng: Random | None
 ) -> Steps[Scheduled | Status]:
     """The Node with the highest score, or the first without any Score plugin."""
-    rows = found.places if found.candidates is nodes.nodes else None
+    places = found.places if found.candidates is nodes.nodes else None
     feasible: Sequence[NodeInfo] = (
-        NodesAt(nodes, rows) if rows is not None else [found.candidates[place] for place in found.places]
+        NodesAt(nodes, places) if places is not None else [found.candidates[place] for place in found.places]
     )
     if len(feasible) == 1 or not framework.plugins.score:
         return Scheduled(feasible[0].name, len(feasible))
     if (status := (yield from framework.pre_score(state, pod, feasible))) is not None:
         return status
-    scores = framework.score(state, pod, feasible, nodes, rows)
+    scores = framework.score(state, pod, feasible, nodes, places)
     if isinstance(scores, Status):
         return scores
     best = np.flatnonzero(scores.totals == scores.totals.max())

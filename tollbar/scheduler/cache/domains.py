@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+from tollbar.scheduler.cache.table import Bools, IdColumn, Ints
 
 
-def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask | None = None) -> Ints:
+def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Bools | None = None) -> Ints:
     """Sums of counts by the number of the Node's domain, of all rows or of the eligible ones.
 
     It has one place more than there are domains, always zero, so that `sums[domains.ids]` works for every row.
@@ -23,7 +23,7 @@ def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Mask 
 class NodeSet:
     """Some of the Nodes, by row.  Each is equal to itself alone, so that it can be a key."""
 
-    mask: Mask
+    mask: Bools
 
 
 class DomainSums:

@@ -13,7 +13,7 @@ from tollbar.scheduler.cache.cache import Cache
 from tollbar.scheduler.cache.groups import Groups
 from tollbar.scheduler.cache.nodeinfo import NodeInfo, name_of
 from tollbar.scheduler.cache.podinfo import PodInfo
-from tollbar.scheduler.cache.table import Mask, Table
+from tollbar.scheduler.cache.table import Bools, Table
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Snapshot:
         """Where the Node of this name is in `nodes`."""
         return self._places.get(name)
 
-    def has_image(self, name: str) -> Mask:
+    def has_image(self, name: str) -> Bools:
         """The Nodes that list an image by this name, by the rows of the table."""
         state, length = self.images.get(name), self.table.capacity
         rows = state.rows if state is not None else 0

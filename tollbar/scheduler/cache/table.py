@@ -27,8 +27,10 @@ from tollbar.scheduler.cache.resources import Resources
 
 K = TypeVar("K", bound=Hashable)
 
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Mask: TypeAlias = NDArray[np.bool_]
+"""Where nothing else is said, by row of a table."""
 
 MAX_COLUMNS: Final = 128
 """How many columns of labels and extended resources are kept."""
@@ -125,13 +127,13 @@ class IdColumn(Generic[K]):
         """The number of this value; None if no Node has it."""
         return self._values.find(value)
 
-    def has(self, value: K) -> Mask:
+    def has(self, value: K) -> Bools:
         """The rows that have this value."""
         number = self.find(value)
-        found: Mask = self.ids == (_NO_ID if number is None else number)
+        found: Bools = self.ids == (_NO_ID if number is None else number)
         return found
 
-    def has_any(self, values: Iterable[K]) -> Mask:
+    def has_any(self, values: Iterable[K]) -> Bools:
         """The rows that have one of these values."""
         chosen = np.zeros(self.size + 1, np.bool_)
         for value in values:
@@ -140,7 +142,7 @@ class IdColumn(Generic[K]):
                 chosen[number] = True
         return chosen[self.ids]
 
-    def where(self, holds: Callable[[K], bool], *, absent: bool = False) -> Mask:
+    def where(self, holds: Callable[[K], bool], *, absent: bool = False) -> Bools:
         """The rows for whose value it holds, asked once for each value; `absent` is the answer for those without."""
         verdicts = [value is not None and holds(value) for value in self.values]
         return np.array([*verdicts, absent], np.bool_)[self.ids]
@@ -201,7 +203,7 @@ class Table:
         self.order: NDArray[np.intp] = np.zeros(0, np.intp)
         self.infos: list[NodeInfo | None] = []
         """By row."""
-        self.unschedulable: Mask = np.zeros(0, np.bool_)
+        self.unschedulable: Bools = np.zeros(0, np.bool_)
         self.taints: IdColumn[TaintSet] = IdColumn(0)
         self._free: list[int] = []
         self._allocatable: Ints = np.zeros((4, 0), np.int64)

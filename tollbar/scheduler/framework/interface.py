@@ -86,10 +86,11 @@ class DependsOn(Enum):
 
 
 Mask: TypeAlias = NDArray[np.bool_]
-"""One value for each Node of a snapshot, in its order."""
+"""One value for each Node, in the order of `Snapshot.nodes`."""
 Scores: TypeAlias = NDArray[np.int64]
-Rows: TypeAlias = NDArray[np.intp]
-"""Places in the order of a snapshot."""
+"""One score for each of the Nodes that are scored, in their order."""
+Places: TypeAlias = NDArray[np.intp]
+"""Indexes into `Snapshot.nodes`.  The columns of its table are by row instead: `table.order[places]` has the rows."""
 
 
 class Known(NamedTuple):
@@ -235,7 +236,9 @@ class Score(Plugin, Protocol):
 class ScoreNodes(Score, Protocol):
     """Optional, for speed: the same answer as `score` for several Nodes at once."""
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> Scores: ...
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
+        """The scores of the Nodes at these places, in the same order."""
+        ...
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.answers import as_error, failure_of, finished, raised, status_of
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.instrumented import InstrumentedPlugins, code_of, timed
-from tollbar.scheduler.framework.interface import MAX_SCORE, Rows, Score, ScoreExtensions, ScoreNodes, Scores
+from tollbar.scheduler.framework.interface import MAX_SCORE, Places, Score, ScoreExtensions, ScoreNodes, Scores
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, Steps, failed
 
@@ -85,7 +85,7 @@ class Scoring(InstrumentedPlugins):
         pod: PodInfo,
         nodes: Sequence[NodeInfo],
         snapshot: Snapshot | None = None,
-        rows: Rows | None = None,
+        places: Places | None = None,
     ) -> NodeScores | Status:
         """Score these Nodes.  With their places in the snapshot, plugins may score all of them at once."""
         raw: dict[str, Scores] = {}
@@ -94,8 +94,8 @@ class Scoring(InstrumentedPlugins):
             active = tuple(each for each in self.plugins.score if each.name not in state.skip_score)
             self._scoring[state.skip_score] = active
         for plugin in active:
-            if rows is not None and snapshot is not None and plugin.name in self._scores_nodes:
-                scores = self._score_nodes(self._scores_nodes[plugin.name], state, pod, snapshot, rows)
+            if places is not None and snapshot is not None and plugin.name in self._scores_nodes:
+                scores = self._score_nodes(self._scores_nodes[plugin.name], state, pod, snapshot, places)
             else:
                 scores = self._score(plugin, state, pod, nodes)
             if isinstance(scores, Status):
@@ -129,11 +129,13 @@ class Scoring(InstrumentedPlugins):
         except OverflowError as error:
             return raised(error)
 
-    def _score_nodes(self, plugin: ScoreNodes, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: Rows) -> _Scored:
-        def about_these(rows: Rows) -> _Scored:
-            self.metrics.evaluated(Point.SCORE, plugin.name, len(rows))
-            answer = self._ask(Point.SCORE, plugin.name, state, plugin.score_nodes, state, pod, nodes, rows)
-            if isinstance(answer, np.ndarray) and answer.dtype == np.int64 and answer.shape == rows.shape:
+    def _score_nodes(
+        self, plugin: ScoreNodes, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places
+    ) -> _Scored:
+        def about_these(places: Places) -> _Scored:
+            self.metrics.evaluated(Point.SCORE, plugin.name, len(places))
+            answer = self._ask(Point.SCORE, plugin.name, state, plugin.score_nodes, state, pod, nodes, places)
+            if isinstance(answer, np.ndarray) and answer.dtype == np.int64 and answer.shape == places.shape:
                 return answer
             return failure_of(answer, "an array of scores")
 
@@ -146,9 +148,9 @@ class Scoring(InstrumentedPlugins):
 
         reused, depends_on = self._reused(plugin, state, pod)
         if reused is None or depends_on is None:
-            return about_these(rows)
+            return about_these(places)
         scores = reused.scores.of(plugin.name, depends_on, nodes, about_all, about)
-        return scores if isinstance(scores, Status) else scores[rows]
+        return scores if isinstance(scores, Status) else scores[places]
 
     def _normalized(
         self, plugin: Score, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], raw: Scores

@@ -3,14 +3,13 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Scores
+from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Places, Scores
 
 _MB: Final = 1024 * 1024
 _LEAST: Final = 23 * _MB
@@ -33,14 +32,14 @@ class ImageLocality:
         most = _MOST_PER_IMAGE * len(wanted)
         return MAX_SCORE * (min(max(present, _LEAST), most) - _LEAST) // (most - _LEAST)
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
         wanted = images(pod.shape)
         listed = [image for image in wanted if image in nodes.images]
-        present = np.zeros(len(rows), np.int64)
+        present = np.zeros(len(places), np.int64)
         if wanted and not listed:
             return present  # less than what begins to count, on every Node
         for image in listed:
-            present += nodes.has_image(image)[nodes.table.order[rows]] * _value(image, nodes)
+            present += nodes.has_image(image)[nodes.table.order[places]] * _value(image, nodes)
         most = _MOST_PER_IMAGE * len(wanted)
         return MAX_SCORE * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)
 

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.model import selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of
@@ -22,7 +21,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo
 from tollbar.scheduler.cache.selector import PodSelector
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import IdColumn, Ints, Mask
+from tollbar.scheduler.cache.table import Bools, IdColumn, Ints
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import (
     Action,
@@ -33,7 +32,7 @@ from tollbar.scheduler.framework.events import (
     queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
+from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Mask, Places
 from tollbar.scheduler.framework.status import SKIP, Status, Steps, unresolvable, unschedulable
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
@@ -205,9 +204,9 @@ class _FilterState:
         """Whether it is the first Pod of a group that wants to be together: it alone matches its terms."""
         return self._is_near(self.pod) and self.near.is_zero
 
-    def free(self) -> dict[IdColumn[str], Mask]:
+    def free(self) -> dict[IdColumn[str], Bools]:
         """In which domains no Pod keeps this one away, by number of the domain, with the last place for none."""
-        found: dict[IdColumn[str], Mask] = {}
+        found: dict[IdColumn[str], Bools] = {}
         for each in chain(self.away.domains, self.unwelcome.domains):
             is_free = each.sums <= 0
             found[each.column] = found[each.column] & is_free if each.column in found else is_free
@@ -337,8 +336,8 @@ class InterPodAffinity:
         found = state.get(_SCORE, _ScoreState)
         return int(found.raw[found.rows[node.name]])
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Ints:
-        return state.get(_SCORE, _ScoreState).raw[nodes.table.order[rows]]
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Ints:
+        return state.get(_SCORE, _ScoreState).raw[nodes.table.order[places]]
 
     def normalize_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Ints

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.model import nodeaffinity
 from tollbar.model.objects import Object
@@ -21,7 +20,7 @@ from tollbar.scheduler.framework.events import (
     queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, PreFilterResult, Scores
+from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Places, PreFilterResult, Scores
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Status, unresolvable
 from tollbar.scheduler.plugins import node_masks
 from tollbar.scheduler.plugins.normalize import normalize
@@ -77,11 +76,11 @@ class NodeAffinity:
         """The weights of all preferred terms that select the Node."""
         return sum(weight for weight, term in self._terms(pod) if nodeaffinity.term_selects(term, node.node or {}))
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
         scores: Scores = np.zeros(nodes.table.capacity, np.int64)
         for weight, term in self._terms(pod):
             scores += weight * node_masks.term_selected(term, nodes.table)
-        return scores[nodes.table.order[rows]]
+        return scores[nodes.table.order[places]]
 
     def normalize_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Scores

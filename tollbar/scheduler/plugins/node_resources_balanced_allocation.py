@@ -2,22 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from math import sqrt
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import Ints, Mask
+from tollbar.scheduler.cache.table import Bools, Floats, Ints
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, DependsOn, Scores
+from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, DependsOn, Places, Scores
 from tollbar.scheduler.framework.status import SKIP, Status
 from tollbar.scheduler.plugins.resource_shares import ResourceShares
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 class NodeResourcesBalancedAllocation:
@@ -43,11 +40,11 @@ class NodeResourcesBalancedAllocation:
         before = evenness([_part(share.allocated, share.allocatable) for share in found])
         return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
         table = nodes.table
-        found = list(self._shares.of_rows(pod.requests.resources, table, table.order[rows]))
-        after = evennesses([(_parts(each.requested, each.allocatable), each.present) for each in found], len(rows))
-        before = evennesses([(_parts(each.allocated, each.allocatable), each.present) for each in found], len(rows))
+        found = list(self._shares.of_rows(pod.requests.resources, table, table.order[places]))
+        after = evennesses([(_parts(each.requested, each.allocatable), each.present) for each in found], len(places))
+        before = evennesses([(_parts(each.allocated, each.allocatable), each.present) for each in found], len(places))
         return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
 
 
@@ -62,7 +59,7 @@ def evenness(fractions: Sequence[float]) -> int:
     return int((1 - deviation) * MAX_SCORE)
 
 
-def evennesses(fractions: Sequence[tuple[Floats, Mask]], count: int) -> Ints:
+def evennesses(fractions: Sequence[tuple[Floats, Bools]], count: int) -> Ints:
     """The same of several Nodes, of those fractions that they have."""
     if len(fractions) == 2:
         (one, has_one), (other, has_other) = fractions
@@ -72,7 +69,7 @@ def evennesses(fractions: Sequence[tuple[Floats, Mask]], count: int) -> Ints:
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 
-def _deviations(fractions: Sequence[tuple[Floats, Mask]], count: int) -> Floats:
+def _deviations(fractions: Sequence[tuple[Floats, Bools]], count: int) -> Floats:
     number, total = np.zeros(count, np.int64), np.zeros(count)
     first, last = np.zeros(count), np.zeros(count)
     for values, present in fractions:

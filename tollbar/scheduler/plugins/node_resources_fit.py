@@ -6,9 +6,6 @@ Source: pkg/scheduler/framework/plugins/noderesources.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tollbar.model import podresources
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo, name_of
@@ -25,7 +22,7 @@ from tollbar.scheduler.framework.events import (
     queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Scores
+from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Places, Scores
 from tollbar.scheduler.framework.status import Code, Status
 from tollbar.scheduler.plugins.resource_shares import CORE, ResourceShares
 from tollbar.scheduler.plugins.resource_strategies import strategy
@@ -80,9 +77,9 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return self._strategy.score(self._shares.of_node(_counted(pod), node))
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
-        shares = self._shares.of_rows(_counted(pod), nodes.table, nodes.table.order[rows])
-        return self._strategy.scores(shares, len(rows))
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
+        shares = self._shares.of_rows(_counted(pod), nodes.table, nodes.table.order[places])
+        return self._strategy.scores(shares, len(places))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         deleted = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)

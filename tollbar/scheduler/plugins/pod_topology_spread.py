@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from tollbar.model.objects import Object, labels_of, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
-from tollbar.scheduler.cache.table import IdColumn, Ints, Mask, Table
+from tollbar.scheduler.cache.table import Bools, Floats, IdColumn, Ints, Table
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import (
     Action,
@@ -30,7 +30,7 @@ from tollbar.scheduler.framework.events import (
     queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments
+from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Mask, Places
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
 from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys
@@ -39,8 +39,6 @@ from tollbar.scheduler.plugins.spread_counts import Counted, Counts
 SKEWED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 _ANSWERS: Final = np.array([None, SKEWED, NO_LABEL], object)
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _FILTER: Final = "PreFilterPodTopologySpread"
 _SCORE: Final = "PreScorePodTopologySpread"
@@ -60,7 +58,7 @@ class _Domains:
     existing: NDArray[np.intp]
     matches_itself: bool
     """Whether the Pod that is to be scheduled is one of those that count."""
-    _fits: Mask | None = None
+    _fits: Bools | None = None
 
     @classmethod
     def of(cls, counted: Counted, pod: PodInfo, nodes: Snapshot) -> "_Domains":
@@ -68,7 +66,7 @@ class _Domains:
         return cls(counted.constraint, counted.column, counted.sums(pod, nodes), counted.existing, matches_itself)
 
     @property
-    def fits(self) -> Mask:
+    def fits(self) -> Bools:
         """Where one Pod more keeps the skew: existing + itself - minimum is at most maxSkew, by domain; nowhere else.
 
         The minimum is 0 while there are fewer domains than minDomains.
@@ -215,8 +213,8 @@ class PodTopologySpread:
         found = state.get(_SCORE, _ScoreState)
         return int(found.raw[found.rows[node.name]])
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Ints:
-        return state.get(_SCORE, _ScoreState).raw[nodes.table.order[rows]]
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Ints:
+        return state.get(_SCORE, _ScoreState).raw[nodes.table.order[places]]
 
     def normalize_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Ints

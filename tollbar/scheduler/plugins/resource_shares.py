@@ -17,7 +17,7 @@ from tollbar.model.objects import Object, spec
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.resources import Resources
-from tollbar.scheduler.cache.table import Ints, Mask, Table
+from tollbar.scheduler.cache.table import Bools, Ints, Table
 from tollbar.scheduler.framework.interface import DependsOn
 
 CORE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -51,7 +51,7 @@ class Shares(NamedTuple):
     allocated: Ints
     requested: Ints
     weight: int
-    present: Mask
+    present: Bools
 
 
 class ResourceShares:

@@ -17,7 +17,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.selector import PodSelector, Selector
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import Mask, Table
+from tollbar.scheduler.cache.table import Bools, Table
 from tollbar.scheduler.framework.handle import Listers
 from tollbar.scheduler.plugins import node_masks
 
@@ -66,13 +66,13 @@ class Eligible:
     The masks hold for one cycle; constraints with the same policies share them.
     """
 
-    def __init__(self, pod: PodInfo, table: Table, placed: Mask) -> None:
+    def __init__(self, pod: PodInfo, table: Table, placed: Bools) -> None:
         self._pod = pod
         self._table = table
         self._placed = placed
-        self._masks: dict[tuple[bool, bool], Mask] = {}
+        self._masks: dict[tuple[bool, bool], Bools] = {}
 
-    def of(self, constraint: Constraint) -> Mask:
+    def of(self, constraint: Constraint) -> Bools:
         policies = (constraint.honors_affinity, constraint.honors_taints)
         mask = self._masks.get(policies)
         if mask is None:
@@ -90,13 +90,13 @@ def has_keys(labels: Mapping[str, str], constraints: Iterable[Constraint]) -> bo
     return all(each.topology_key in labels for each in constraints)
 
 
-def with_keys(table: Table, constraints: Iterable[Constraint]) -> Mask:
+def with_keys(table: Table, constraints: Iterable[Constraint]) -> Bools:
     """The same for all Nodes, by row.
 
     It ends with the first label that no Node has: a Pod may name any number of them, and each costs a look at every
     Node.
     """
-    mask: Mask = np.ones(table.capacity, np.bool_)
+    mask: Bools = np.ones(table.capacity, np.bool_)
     for each in constraints:
         mask &= table.label(each.topology_key).ids >= 0
         if not mask.any():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tollbar.scheduler.cache.domains import NodeSet
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import Ints, Mask
+from tollbar.scheduler.cache.table import Bools, Ints
 from tollbar.scheduler.framework.status import Steps
 from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible, with_keys
 
@@ -28,7 +28,7 @@ class Counted:
     The number of Nodes without the label is -1; they count where no constraint of the Pod's own asks for it.
     """
 
-    def __init__(self, constraint: Constraint, nodes: Snapshot, eligible: Mask) -> None:
+    def __init__(self, constraint: Constraint, nodes: Snapshot, eligible: Bools) -> None:
         self.constraint = constraint
         self.column = nodes.table.label(constraint.topology_key)
         self.eligible = NodeSet(eligible)
@@ -47,7 +47,7 @@ class Counting:
     """
 
     constraints: tuple[Constraint, ...]
-    placed: Mask
+    placed: Bools
     counted: Sequence[Counted]
     nodes: Snapshot
     version: int

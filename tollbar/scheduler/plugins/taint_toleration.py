@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tollbar.model import tolerations
 from tollbar.model.objects import Object, spec
@@ -21,7 +20,7 @@ from tollbar.scheduler.framework.events import (
     queue_if,
 )
 from tollbar.scheduler.framework.handle import Handle
-from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Scores
+from tollbar.scheduler.framework.interface import Arguments, DependsOn, Mask, Places, Scores
 from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.plugins import node_masks
 from tollbar.scheduler.plugins.normalize import normalize
@@ -48,10 +47,10 @@ class TaintToleration:
         """The number of taints that would rather keep the Pod away."""
         return _unwelcome(node.taints, pod)
 
-    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, rows: NDArray[np.intp]) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot, places: Places) -> Scores:
         column = nodes.table.taints
         counts = [_unwelcome(each.taints, pod) if each is not None else 0 for each in column.values]
-        return np.array(counts, np.int64)[column.ids[nodes.table.order[rows]]]
+        return np.array(counts, np.int64)[column.ids[nodes.table.order[places]]]
 
     def normalize_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: Scores

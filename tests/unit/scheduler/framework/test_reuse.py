@@ -50,9 +50,9 @@ class Asked(Named):
         self.scored.append(node.name)
         return int(node.labels.get("rank", 0))
 
-    def score_nodes(self, state: Any, pod: Any, nodes: Any, rows: Any) -> Any:
-        self.scored.append(ALL if len(rows) == len(nodes) else "some")
-        return np.array([int(nodes.nodes[row].labels.get("rank", 0)) for row in rows], np.int64)
+    def score_nodes(self, state: Any, pod: Any, nodes: Any, places: Any) -> Any:
+        self.scored.append(ALL if len(places) == len(nodes) else "some")
+        return np.array([int(nodes.nodes[place].labels.get("rank", 0)) for place in places], np.int64)
 
 
 def node(name: str, **labels: str) -> Object:

@@ -150,7 +150,7 @@ def scores(found: NodeScores | Status) -> Any:
 
 
 class WrongScores(ScoreNodesToy):
-    def score_nodes(self, state: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+    def score_nodes(self, state: Any, pod: Any, nodes: Any, places: Any) -> Any:
         return [1, 2, 3]
 
 

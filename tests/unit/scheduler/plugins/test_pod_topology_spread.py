@@ -26,10 +26,9 @@ from plugins.toys import done
 from tollbar.model.objects import Object
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.cache.table import Mask
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.events import Action, ClusterEvent, EventResource, QueueingHint
-from tollbar.scheduler.framework.interface import Arguments
+from tollbar.scheduler.framework.interface import Arguments, Mask
 from tollbar.scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread, log
 
