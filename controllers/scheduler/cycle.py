@@ -21,6 +21,7 @@ from controllers.scheduler import events
 from controllers.scheduler.metrics import SchedulerMetrics
 from controllers.scheduler.statuswriter import StatusWriter
 from tollbar.model.objects import Key, Object
+from tollbar.model.steps import Steps
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.events import Recorder
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
@@ -33,7 +34,7 @@ from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError
 from tollbar.scheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource
 from tollbar.scheduler.framework.interface import Nominate
 from tollbar.scheduler.framework.runtime import Framework
-from tollbar.scheduler.framework.status import Code, Status, Steps, failed
+from tollbar.scheduler.framework.status import Code, Status, failed
 from tollbar.scheduler.framework.waiting import Waits
 from tollbar.scheduler.queue import notready
 from tollbar.scheduler.queue.notready import Report

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tollbar.model.objects import Object
+from tollbar.model.steps import Steps, result_of
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -16,7 +17,7 @@ from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Mask, Places, Scores
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
-from tollbar.scheduler.framework.status import Code, Status, Steps, unschedulable
+from tollbar.scheduler.framework.status import Code, Status, unschedulable
 
 Answers = Mapping[str, Any]
 SHAPES = Shapes()
@@ -81,13 +82,7 @@ def framework(*plugins: object, weights: Mapping[str, int] | None = None, **give
 
 def done(steps: Any) -> Any:
     """The result of work that can be paused, without a pause; any other answer as it is."""
-    if not isinstance(steps, Generator):
-        return steps
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    return result_of(steps) if isinstance(steps, Generator) else steps
 
 
 def answer(given: Any) -> Any:

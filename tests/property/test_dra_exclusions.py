@@ -9,8 +9,9 @@ from objects.builders import device_class
 from objects.devices import DRIVER, claiming, consuming, device, exactly, held, node, resource_slice, selecting, shared
 
 from tollbar.dra import AllocatedState, Allocator, Inventory
-from tollbar.dra.exclusions import Exclusion, exclusions, parsed
+from tollbar.dra.exclusions import Exclusion, exclusions
 from tollbar.model.objects import Object
+from tollbar.model.steps import result_of
 
 TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
 COUNTERS = {"name": "shared", "counters": {"memory": {"value": "10"}}}
@@ -54,7 +55,7 @@ def problems(draw: Any) -> tuple[list[Object], Object, list[Object]]:
 def test_a_device_is_free_where_the_search_finds_one(drawn: tuple[list[Object], Object, list[Object]]) -> None:
     slices, claim, taken = drawn
     allocator = Allocator(Inventory(slices), AllocatedState(taken), {"gpu": device_class()})
-    ((request,),) = parsed(allocator, 0, claim).requests
+    ((request,),) = result_of(allocator.parsed(0, claim)).requests
     found = list(exclusions(allocator, request, node()))
     assert [each.device.device for each in found] == list(NAMES)
     free = [each.device.device for each in found if each.why is Exclusion.FREE]

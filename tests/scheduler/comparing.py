@@ -17,6 +17,7 @@ from scheduler.world import DEFAULT_PROFILE, Cluster
 
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.steps import result_of
 from tollbar.scheduler import plugins as package
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.cache import Cache
@@ -30,7 +31,7 @@ from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.handle import Handle, Listers
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.scoring import NodeScores
-from tollbar.scheduler.framework.status import Status, Steps
+from tollbar.scheduler.framework.status import Status
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 
@@ -211,7 +212,7 @@ class Simulation:
         pod = self.shapes.pod_info(obj)
         for _ in range(ATTEMPTS):
             state = CycleState()
-            result = _finished(schedule_pod(self.framework, state, pod, self.snapshot, 0)).result
+            result = result_of(schedule_pod(self.framework, state, pod, self.snapshot, 0)).result
         separate = CycleState()
         found = self._filtered(separate, pod)
         found |= {
@@ -245,12 +246,12 @@ class Simulation:
 
     def _filtered(self, state: CycleState, pod: PodInfo) -> Answer:
         """What PreFilter says, and Filter Node by Node."""
-        before = _finished(self.framework.pre_filter(state, pod, self.snapshot))
+        before = result_of(self.framework.pre_filter(state, pod, self.snapshot))
         names = before.node_names
         nodes: Answer = {}
         if before.status is None:
             nodes = {
-                node.name: _said(_finished(self.framework.filter_with_nominated_pods(state, pod, node)))
+                node.name: _said(result_of(self.framework.filter_with_nominated_pods(state, pod, node)))
                 for node in self.snapshot
                 if names is None or node.name in names
             }
@@ -259,13 +260,13 @@ class Simulation:
 
     def _scored(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Answer:
         """What Score says Node by Node."""
-        _finished(self.framework.pre_score(state, pod, nodes))
+        result_of(self.framework.pre_score(state, pod, nodes))
         scores = self.framework.score(state, pod, nodes)
         assert isinstance(scores, NodeScores), scores
         return _scores(scores)
 
     def _post_filtered(self, state: CycleState, pod: PodInfo, error: FitError) -> Answer:
-        nominated, status = _finished(self.framework.post_filter(state, pod, error.diagnosis.statuses))
+        nominated, status = result_of(self.framework.post_filter(state, pod, error.diagnosis.statuses))
         error.diagnosis.post_filter_message = status.message
         node = nominated.node_name if nominated is not None else None
         self._calls.deleted.clear()
@@ -298,14 +299,6 @@ def _listers(cluster: Cluster) -> Listers:
 
 async def _done(work: Coroutine[Any, Any, object]) -> None:
     await work
-
-
-def _finished(steps: Steps[Any]) -> Any:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def _said(status: Status | None) -> Answer:

@@ -5,7 +5,7 @@ scheduler.  Errors are values with upstream's texts; docs/reference/allocator.md
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from operator import attrgetter
@@ -21,6 +21,7 @@ from tollbar.dra.search import Search, Setting, Unsolvable
 from tollbar.dra.selectors import Selectors
 from tollbar.dra.state import AllocatedState
 from tollbar.model.objects import Object
+from tollbar.model.steps import Steps
 
 _ORDER: Final = attrgetter("order")
 TRIES_MAX: Final = 1_000_000
@@ -78,7 +79,7 @@ class Allocation:
                 return True
         return True
 
-    def _allocate(self, node: Object, claims: Sequence[Object]) -> Generator[None, None, None]:
+    def _allocate(self, node: Object, claims: Sequence[Object]) -> Steps[None]:
         allocator = self._allocator
         known = tuple(map(id, claims))
         asked = allocator.known.get(known)
@@ -169,7 +170,7 @@ class Allocator:
         """The same in pieces: call `run` of the Allocation until it returns true."""
         return Allocation(self, node, claims)
 
-    def parsed(self, index: int, claim: Object) -> Generator[None, None, Claim]:
+    def parsed(self, index: int, claim: Object) -> Steps[Claim]:
         """The claim as the search reads it, with compiled selectors; `index` is its place among those of the Pod."""
         known = (index, id(claim))
         found = self._parsed.get(known)

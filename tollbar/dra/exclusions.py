@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tollbar.dra.allocator import Allocator
 from tollbar.dra.candidates import Candidate
 from tollbar.dra.inventory import Pool, PoolId, PoolState
-from tollbar.dra.requests import Claim, Request
+from tollbar.dra.requests import Request
 from tollbar.dra.slices import Device
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object
@@ -41,17 +41,6 @@ class Excluded:
     device: DeviceId
     why: Exclusion
     detail: str = ""
-
-
-def parsed(allocator: Allocator, place: int, claim: Object) -> Claim:
-    """The claim as the search reads it; `place` is its place among those of the Pod."""
-    steps = allocator.parsed(place, claim)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Claim = end.value
-            return found
 
 
 def unusable_pools(allocator: Allocator, node: Object) -> list[tuple[PoolId, PoolState]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tollbar.decide.claims import devicetolerations
 from tollbar.dra.allocator import Allocator, Failed
-from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, parsed, unusable_pools
+from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, unusable_pools
 from tollbar.dra.inventory import PoolState
 from tollbar.dra.requests import Request
 from tollbar.dra.state import AllocatedState
@@ -19,6 +19,7 @@ from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.steps import result_of
 from tollbar.model.texts import counted
 from tollbar.offline import Cluster
 from tollbar.scheduler.plugins.dynamic_resources.plugin import UNAVAILABLE
@@ -175,7 +176,7 @@ def requests(cluster: Cluster, pod: Object) -> Iterator[Request]:
     """Those of the Pod's claims that have no allocation; of a prioritized list every alternative."""
     allocator = cluster.scheduler.allocator()
     for place, claim in enumerate(_to_allocate(cluster, pod)):
-        for alternatives in parsed(allocator, place, claim).requests:
+        for alternatives in result_of(allocator.parsed(place, claim)).requests:
             yield from alternatives
 
 

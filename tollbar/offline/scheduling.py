@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from tollbar.dra.allocator import Allocator
 from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.steps import result_of
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.source import Delta
@@ -26,7 +27,7 @@ from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import PreEnqueue
 from tollbar.scheduler.framework.runtime import Framework
-from tollbar.scheduler.framework.status import Status, finished, unresolvable
+from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.plugins import registry
 from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
 from tollbar.scheduler.plugins.dynamic_resources.pod_claims import PodClaims
@@ -125,7 +126,7 @@ class OfflineScheduler:
         held = next(filter(None, (_asked(each, info) for each in framework.plugins.pre_enqueue)), None)
         self.snapshot.update(self._cache)
         state = CycleState()
-        result = finished(schedule_pod(framework, state, info, self.snapshot, 0)).result
+        result = result_of(schedule_pod(framework, state, info, self.snapshot, 0)).result
         preemption = None
         if preempt and isinstance(result, FitError):
             preemption = self._preempt(name, info)
@@ -143,7 +144,7 @@ class OfflineScheduler:
         info, framework = self.info(pod), self._frameworks[self.profile_of(pod)]
         self.snapshot.update(self._cache)
         state = CycleState()
-        before = finished(framework.pre_filter(state, info, self.snapshot))
+        before = result_of(framework.pre_filter(state, info, self.snapshot))
         nodes = [node for node in self.snapshot if names is None or node.name in names]
         if before.status is not None:
             return {node.name: before.status for node in nodes}
@@ -153,7 +154,7 @@ class OfflineScheduler:
                 plugins = " ".join(sorted(before.plugins))
                 found[node.name] = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").of(plugins)
             else:
-                found[node.name] = finished(framework.filter_with_nominated_pods(state, info, node))
+                found[node.name] = result_of(framework.filter_with_nominated_pods(state, info, node))
         return found
 
     def _preempt(self, name: str, pod: PodInfo) -> Preemption:
@@ -162,10 +163,10 @@ class OfflineScheduler:
         handle = self._handle(victims.append)
         framework = self._framework(self._profiles[name], handle)
         state = CycleState()
-        result = finished(schedule_pod(framework, state, pod, self.snapshot, 0)).result
+        result = result_of(schedule_pod(framework, state, pod, self.snapshot, 0)).result
         if not isinstance(result, FitError) or not framework.plugins.post_filter:
             return Preemption()
-        nominate, status = finished(framework.post_filter(state, pod, result.diagnosis.statuses))
+        nominate, status = result_of(framework.post_filter(state, pod, result.diagnosis.statuses))
         return Preemption(status.message, nominate.node_name if nominate is not None else "", sum(victims))
 
     def _handle(self, preempted: Callable[[int], None] = lambda _: None) -> Handle:

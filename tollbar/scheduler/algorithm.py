@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
@@ -22,7 +23,7 @@ from tollbar.scheduler.framework.interface import Filter, Known, Mask, Places
 from tollbar.scheduler.framework.points import Point
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.scoring import NodeScores
-from tollbar.scheduler.framework.status import Code, Status, Steps, by_identity, failed, unresolvable
+from tollbar.scheduler.framework.status import Code, Status, by_identity, failed, unresolvable
 
 _FEASIBLE_MIN: Final = 100
 """So many Nodes that fit are always looked for."""

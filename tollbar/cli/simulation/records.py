@@ -19,12 +19,13 @@ import orjson
 from controllers.scheduler.cycle import Attempt
 from tollbar.model import pods
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata
+from tollbar.model.steps import result_of
 from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.config.load import API_VERSION, KIND
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import Plugin
-from tollbar.scheduler.framework.status import Status, finished
+from tollbar.scheduler.framework.status import Status
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 PODS: Final = 1_000
@@ -190,7 +191,7 @@ def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[
 def _filtered(attempt: Attempt, node: NodeInfo) -> dict[str, str]:
     """By plugin, up to the first that rejects the Node."""
     state, framework = attempt.state.clone(), attempt.framework
-    status = finished(framework.filter_with_nominated_pods(state, attempt.pod, node))
+    status = result_of(framework.filter_with_nominated_pods(state, attempt.pod, node))
     found: dict[str, str] = {}
     for plugin in framework.filters(state):
         if status is not None and plugin.name == status.plugin:

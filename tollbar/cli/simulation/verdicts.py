@@ -9,9 +9,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from controllers.scheduler.cycle import Attempt
 from tollbar.model.objects import Key
+from tollbar.model.steps import result_of
 from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.framework.diagnosis import FitError, NodeStatuses
-from tollbar.scheduler.framework.status import Status, finished
+from tollbar.scheduler.framework.status import Status
 
 _ORIGINS: Final = 100
 """Of so many origins the Nodes are kept, since each may have thousands."""
@@ -71,4 +72,4 @@ class Seen:
         framework, state = attempt.framework, attempt.state.clone()
         for node in islice(framework.handle.snapshot, self._left):
             self._left -= 1
-            yield node.name, Rejected.of(finished(framework.filter_with_nominated_pods(state, attempt.pod, node)))
+            yield node.name, Rejected.of(result_of(framework.filter_with_nominated_pods(state, attempt.pod, node)))

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from types import GeneratorType
 
-from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, Steps, failed
+from tollbar.model.steps import Steps
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Code, Status, failed
 
 
 def ask(call: Callable[..., object], *args: object) -> object:
@@ -14,8 +15,8 @@ def ask(call: Callable[..., object], *args: object) -> object:
         return raised(error)
 
 
-def finished(answer: object) -> Steps[object]:
-    """The answer itself, or what it returns if it is work that can be paused."""
+def completed(answer: object) -> Steps[object]:
+    """The answer: of work that can be paused its result, and an Error if it raises."""
     if not isinstance(answer, GeneratorType):
         return answer
     try:

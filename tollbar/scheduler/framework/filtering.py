@@ -7,16 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass
 from types import GeneratorType
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.framework.answers import as_error, ask, failure_of, finished, status_of
+from tollbar.scheduler.framework.answers import as_error, ask, completed, failure_of, status_of
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.instrumented import InstrumentedPlugins, code_of
 from tollbar.scheduler.framework.interface import DependsOn, Filter, Nominate, PreFilterExtensions, PreFilterResult
 from tollbar.scheduler.framework.points import Point
-from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, Steps, unresolvable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, unresolvable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Filtering(InstrumentedPlugins):
                 continue
             answer = self._ask(Point.PRE_FILTER, plugin.name, state, plugin.pre_filter, state, pod, nodes)
             if isinstance(answer, GeneratorType):
-                answer = yield from finished(answer)
+                answer = yield from completed(answer)
             result = answer if isinstance(answer, PreFilterResult) and isinstance(answer.node_names, Set) else None
             status = status_of(answer) if result is None else None
             if status is not None and status.code is Code.SKIP:
@@ -131,7 +132,7 @@ class Filtering(InstrumentedPlugins):
         for plugin in self.filters(state) if plugins is None else plugins:
             answer = self._ask(Point.FILTER, plugin.name, state, plugin.filter, state, pod, node)
             if isinstance(answer, GeneratorType):
-                answer = yield from finished(answer)
+                answer = yield from completed(answer)
             self._filtered[plugin.name] += 1
             if answer is not None and (status := status_of(answer)) is not None:
                 if not status.is_rejected:
@@ -191,7 +192,7 @@ class Filtering(InstrumentedPlugins):
         reasons: tuple[str, ...] = ()
         for plugin in self.plugins.post_filter:
             started = self.clock() if state.record_metrics else 0.0
-            answer = yield from finished(ask(plugin.post_filter, state, pod, statuses))
+            answer = yield from completed(ask(plugin.post_filter, state, pod, statuses))
             nominated, status = _post_filter_answer(answer)
             if state.record_metrics:
                 self.metrics.plugin(Point.POST_FILTER, plugin.name, code_of(status), self.clock() - started)

@@ -8,13 +8,14 @@ from typing import Any, Literal, Protocol
 
 from tollbar.dra.manager import DraManager
 from tollbar.model.objects import Key, Object
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import Filter, Nominator
 from tollbar.scheduler.framework.reuse import Trials
-from tollbar.scheduler.framework.status import Status, Steps
+from tollbar.scheduler.framework.status import Status
 
 
 class Lister(Protocol):

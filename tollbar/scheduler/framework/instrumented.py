@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.podinfo import PodInfo
-from tollbar.scheduler.framework.answers import ask, finished, raised
+from tollbar.scheduler.framework.answers import ask, completed, raised
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import DependsOn, Plugin, Reusable, Wait
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
 from tollbar.scheduler.framework.reuse import Reused
-from tollbar.scheduler.framework.status import Code, Status, Steps
+from tollbar.scheduler.framework.status import Code, Status
 from tollbar.scheduler.framework.waiting import InBinding, Waits
 
 F = TypeVar("F", bound="InstrumentedPlugins")
@@ -80,7 +81,7 @@ class InstrumentedPlugins:
         return answer
 
     def _measured(self, steps: Steps[object], point: Point, plugin: str, started: float) -> Steps[object]:
-        answer = yield from finished(steps)
+        answer = yield from completed(steps)
         self.metrics.plugin(point, plugin, code_of(answer), self.clock() - started)
         return answer
 

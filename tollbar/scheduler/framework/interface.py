@@ -15,13 +15,14 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.events import ClusterEventWithHint
-from tollbar.scheduler.framework.status import Status, Steps
+from tollbar.scheduler.framework.status import Status
 
 MAX_SCORE: Final = 100
 """The highest score after normalisation; the lowest is 0."""

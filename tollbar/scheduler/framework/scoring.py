@@ -10,15 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
-from tollbar.scheduler.framework.answers import as_error, failure_of, finished, raised, status_of
+from tollbar.scheduler.framework.answers import as_error, completed, failure_of, raised, status_of
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.instrumented import InstrumentedPlugins, code_of, timed
 from tollbar.scheduler.framework.interface import MAX_SCORE, Places, Score, ScoreExtensions, ScoreNodes, Scores
 from tollbar.scheduler.framework.points import Point
-from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, Steps, failed
+from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, failed
 
 _Scored: TypeAlias = Scores | Status
 _ScoredOne: TypeAlias = np.int64 | Status
@@ -63,7 +64,7 @@ class Scoring(InstrumentedPlugins):
                 continue
             answer = self._ask(Point.PRE_SCORE, plugin.name, state, plugin.pre_score, state, pod, nodes)
             if isinstance(answer, GeneratorType):
-                answer = yield from finished(answer)
+                answer = yield from completed(answer)
             status = status_of(answer)
             if status is not None and status.code is Code.SKIP:
                 skipped.add(plugin.name)

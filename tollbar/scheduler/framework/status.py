@@ -3,25 +3,12 @@
 Success is `None` everywhere: a plugin returns a Status only when it has something to say.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
-
-Steps: TypeAlias = Generator[None, None, T]
-"""Work that can be paused: it yields wherever others may run, and returns its result."""
-
-
-def finished(steps: Steps[T]) -> T:
-    """What the steps return, made without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 class Code(Enum):

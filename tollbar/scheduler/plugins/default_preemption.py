@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from tollbar.model import selectors
 from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.selector import PodSelector
@@ -18,7 +19,7 @@ from tollbar.scheduler.framework.events import Action, ClusterEvent, ClusterEven
 from tollbar.scheduler.framework.handle import Handle, PluginsRunner
 from tollbar.scheduler.framework.interface import Arguments, Filter, Nominate
 from tollbar.scheduler.framework.reuse import Rejections, Victims
-from tollbar.scheduler.framework.status import Code, Status, Steps, failed, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import Code, Status, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.evictions import Evictions
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."

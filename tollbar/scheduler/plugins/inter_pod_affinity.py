@@ -16,6 +16,7 @@ import numpy as np
 
 from tollbar.model import selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.groups import Group, TermKind, TermPods
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import AffinityTerm, PodInfo
@@ -33,7 +34,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Mask, Places
-from tollbar.scheduler.framework.status import SKIP, Status, Steps, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")

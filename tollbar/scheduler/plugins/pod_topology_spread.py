@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollbar.model.objects import Object, labels_of, spec
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
@@ -31,7 +32,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Mask, Places
-from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, Steps, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
 from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys
 from tollbar.scheduler.plugins.spread_counts import Counted, Counts

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.domains import NodeSet
 from tollbar.scheduler.cache.podinfo import PodInfo, Shape
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.cache.table import Bools, Ints
-from tollbar.scheduler.framework.status import Steps
 from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible, with_keys
 
 MAX_SPECS: Final = 64

@@ -11,6 +11,7 @@ import numpy as np
 from tollbar.dra.manager import DraManager
 from tollbar.model import claims, nodeaffinity, pods
 from tollbar.model.objects import Key, Object, key_of, uid_of
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
@@ -26,7 +27,7 @@ from tollbar.scheduler.framework.events import (
 )
 from tollbar.scheduler.framework.handle import NOTHING, Handle
 from tollbar.scheduler.framework.interface import Arguments, Known, Mask, Nominate, PreFlight, Scores
-from tollbar.scheduler.framework.status import SKIP, Status, Steps, failed, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import SKIP, Status, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins import node_masks
 from tollbar.scheduler.plugins.dynamic_resources import binding_conditions, extended_resources
 from tollbar.scheduler.plugins.dynamic_resources.binding import ClaimBinding

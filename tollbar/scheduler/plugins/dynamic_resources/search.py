@@ -10,12 +10,13 @@ from tollbar.dra.manager import DraManager
 from tollbar.dra.selectors import Selectors
 from tollbar.dra.solutions import NodeSolutions, Solutions
 from tollbar.model.objects import Object
+from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Known
-from tollbar.scheduler.framework.status import Status, Steps, failed, unresolvable, unschedulable
+from tollbar.scheduler.framework.status import Status, failed, unresolvable, unschedulable
 from tollbar.scheduler.plugins.dynamic_resources import extended_resources
 from tollbar.scheduler.plugins.dynamic_resources.known_nodes import KnownNodes
 from tollbar.scheduler.plugins.dynamic_resources.ownership import Ownership
