@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tollbar.dra.claims import EXTENDED_RESOURCES, Refused
+from tollbar.dra.claims import Refused
 from tollbar.dra.manager import DraManager
 from tollbar.dra.state import AllocatedState
 from tollbar.model import claims
@@ -20,6 +20,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.views import devices as declared
 from tollbar.views.devices import dra_manager
 from tollbar.views.lookup import filled
+from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
 NAMES = ("a", "b", "c")
 WHOLE, SHARED = ("w0", "w1"), ("s0",)
@@ -166,7 +167,7 @@ class World:
 
     def signal_virtual(self, wanted: tuple[str, ...], consumed: int) -> None:
         self.number += 1
-        meta = {"namespace": "n", "name": EXTENDED_RESOURCES, "uid": f"virtual-{self.number}"}
+        meta = {"namespace": "n", "name": EXTENDED_RESOURCES_CLAIM, "uid": f"virtual-{self.number}"}
         self._signal({"metadata": meta, "status": {"allocation": allocation(wanted, consumed, "us")}})
 
     def _signal(self, claim: Object) -> None:
@@ -176,7 +177,7 @@ class World:
         if uid in self.pending:
             assert found == (cached.get(uid) or self.pending[uid][1])
             self.sharers[uid] += 1
-        elif uid not in cached and key_of(claim).name != EXTENDED_RESOURCES:
+        elif uid not in cached and key_of(claim).name != EXTENDED_RESOURCES_CLAIM:
             assert isinstance(found, Refused)
             assert not found.collisions
         elif cached.get(uid) is not None:
@@ -215,7 +216,7 @@ class World:
 
     def create_virtual(self, which: int) -> None:
         uid = self._one_pending(which)
-        if uid is not None and self.pending[uid][0].name == EXTENDED_RESOURCES:
+        if uid is not None and self.pending[uid][0].name == EXTENDED_RESOURCES_CLAIM:
             name = f"made-for-{uid}"
             answer = self.server.put(name, {})
             if which % 2:

@@ -9,7 +9,7 @@ Everything here is synchronous, and so is the cache: no reader sees half a chang
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tollbar.dra.malformed import ERRORS, Malformed
 from tollbar.dra.state import AllocatedState, Holding, holdings
@@ -18,9 +18,7 @@ from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, uid_of
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
-
-EXTENDED_RESOURCES: Final = "<extended-resources>"
-"""The name of a virtual claim: that of a Pod for its extended resources, before it is created (KEP-5004)."""
+from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
 Offered: TypeAlias = Callable[[DeviceId], Mapping[str, int] | None]
 """What a device has of each capacity, in nano units; None for a device that is not known."""
@@ -142,7 +140,7 @@ class Claims:
         if (pending := self._pending.get(uid)) is not None:
             pending.sharers += 1
             return self._holders[uid].allocation
-        if key.name != EXTENDED_RESOURCES:
+        if key.name != EXTENDED_RESOURCES_CLAIM:
             cached = self._store.get(key)
             if cached is None or uid_of(cached) != uid:
                 return Refused(f"ResourceClaim {key} does not exist any more")
@@ -174,7 +172,9 @@ class Claims:
         return True
 
     def created(self, virtual_uid: str, claim: Object) -> None:
-        """A virtual claim has been created: from now on its pending allocation is that of this object.
+        """A Pod's virtual claim for extended resources (`wellknown.EXTENDED_RESOURCES_CLAIM`) has been created as this one.
+
+        From now on its pending allocation is that of the created object.
 
         Call it with the answer of the API server, before the allocation is written.
         """

@@ -9,13 +9,14 @@ import pytest
 from objects.builders import Built
 from objects.devices import DRIVER, a_claim, allocation, published, share, shared, whole
 
-from tollbar.dra.claims import EXTENDED_RESOURCES, Claims, Refused
+from tollbar.dra.claims import Claims, Refused
 from tollbar.dra.state import AllocatedState
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.store import Store
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
+from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
 TAKEN = "ResourceClaim ml/a cannot be allocated, others hold what it needs:"
 A, B = "uid-of-a", "uid-of-b"
@@ -35,7 +36,7 @@ def held(claims: Claims) -> dict[str, int]:
 
 
 def virtual(uid: str, *results: str | Object) -> Built:
-    return a_claim(EXTENDED_RESOURCES, *results, uid=uid)
+    return a_claim(EXTENDED_RESOURCES_CLAIM, *results, uid=uid)
 
 
 def outcome(found: Object | Refused) -> Any:

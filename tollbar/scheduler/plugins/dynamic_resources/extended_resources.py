@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tollbar import wellknown
-from tollbar.dra.claims import EXTENDED_RESOURCES
 from tollbar.model import pods, quantity
 from tollbar.model.objects import Object, annotations_of, controller_of, key_of, metadata, spec, uid_of
 from tollbar.model.resources import RESOURCE_CLAIMS
@@ -50,7 +49,7 @@ def virtual(pod: Object) -> Object:
     return {
         "metadata": {
             "namespace": key.namespace,
-            "name": EXTENDED_RESOURCES,
+            "name": wellknown.EXTENDED_RESOURCES_CLAIM,
             "uid": f"extended-resources-of-{uid}",
             "generateName": f"{key.name}-extended-resources-",
             "ownerReferences": [owner],
@@ -148,4 +147,4 @@ def _count(request: Object) -> Any:
 
 def is_virtual(claim: Object) -> bool:
     """Whether it is yet to be created.  What an earlier attempt has left may hold devices that do not suit any more."""
-    return key_of(claim).name == EXTENDED_RESOURCES
+    return key_of(claim).name == wellknown.EXTENDED_RESOURCES_CLAIM
