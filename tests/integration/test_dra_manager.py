@@ -175,7 +175,7 @@ async def test_what_this_process_wrote_itself_counts_once(world: World) -> None:
     await world.until(lambda: manager.claims.get(Key(world.namespace, name)))
     node: Object = {"metadata": {"name": NODES[0]}}
     found: Any = Allocator(manager.inventory, manager.claims.state, manager.classes).allocate(node, [wanted])
-    assert manager.claims.signal({**wanted, "status": {"allocation": found[0]}}) == found[0]
+    assert manager.claims.signal_pending_allocation({**wanted, "status": {"allocation": found[0]}}) == found[0]
     (device,) = world.held()
     user = {"resource": "pods", "name": "somebody", "uid": str(uuid.uuid4())}
     answer = await world.client.patch(
@@ -187,7 +187,7 @@ async def test_what_this_process_wrote_itself_counts_once(world: World) -> None:
     )
     assert world.held() == {device: 1}
     manager.claims.assume(answer)
-    manager.claims.remove(metadata(wanted)["uid"], force=True)
+    manager.claims.remove_pending_allocation(metadata(wanted)["uid"], force=True)
     assert world.held() == {device: 1}
     for number in range(3):
         await world.claim(f"theirs-{number}")

@@ -173,7 +173,7 @@ class World:
     def _signal(self, claim: Object) -> None:
         uid, wanted = uid_of(claim), claim["status"]["allocation"]
         cached = {uid_of(each): claims.allocation(each) for each in self.store.values()}
-        found = self.claims.signal(claim)
+        found = self.claims.signal_pending_allocation(claim)
         if uid in self.pending:
             assert found == (cached.get(uid) or self.pending[uid][1])
             self.sharers[uid] += 1
@@ -231,7 +231,7 @@ class World:
             answer = self.answers.pop(which % len(self.answers))
             self.claims.assume(answer)
             self.check()
-            assert self.claims.remove(uid_of(answer), force=True) == (uid_of(answer) in self.pending)
+            assert self.claims.remove_pending_allocation(uid_of(answer), force=True) == (uid_of(answer) in self.pending)
             self.pending.pop(uid_of(answer), None)
 
     def give_up(self, which: int) -> None:
@@ -242,7 +242,7 @@ class World:
         self.sharers[uid] -= 1
         gone = not self.sharers[uid]
         key, _ = self.pending[uid]
-        assert self.claims.remove(uid) == gone
+        assert self.claims.remove_pending_allocation(uid) == gone
         if gone:
             del self.pending[uid]
             self.check()
@@ -265,7 +265,7 @@ class World:
         state = self.claims.state
         assert state == AllocatedState(counting.values())
         assert {uid: self.claims.allocation(uid) for uid in counting} == counting
-        assert all(self.claims.pending(uid) == each for uid, (_, each) in self.pending.items())
+        assert all(self.claims.pending_allocation(uid) == each for uid, (_, each) in self.pending.items())
         fresh = AllocatedState(counting.values())
         assert (self.claims.revision != self.revision) or fresh == self.before
         self.revision, self.before = self.claims.revision, fresh

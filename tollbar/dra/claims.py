@@ -113,7 +113,7 @@ class Claims:
         """The claims whose controlling owner has this uid."""
         return self._store.by_index("owner", uid)
 
-    def pending(self, uid: str) -> Object | None:
+    def pending_allocation(self, uid: str) -> Object | None:
         """The allocation that is pending for the claim with this uid."""
         found = self._pending.get(uid)
         return found.allocation if found is not None else None
@@ -127,12 +127,13 @@ class Claims:
         """The claims that hold this device, or a share of it."""
         return tuple(self._by_device.get(device, {}).values())
 
-    def signal(self, claim: Object) -> Object | Refused:
+    def signal_pending_allocation(self, claim: Object) -> Object | Refused:
         """Make `status.allocation` of this claim pending, or share the one that is pending already.
 
         Returns the allocation that counts now, which is another one where the claim had one: what is pending is shared
         by as many as have signalled it, and nothing becomes pending for a claim that the cache shows allocated.
-        Refused if the claim is gone, and if other claims hold what the allocation takes.
+        Refused if the claim is gone, and if other claims hold what the allocation takes.  Who has signalled it has to
+        call `remove_pending_allocation` in the end.
 
         KeyError or ValueError for an allocation that the API server would refuse.
         """
@@ -155,11 +156,11 @@ class Claims:
         self._settle(key, uid)
         return allocation
 
-    def remove(self, uid: str, *, force: bool = False) -> bool:
-        """One that has signalled the pending allocation needs it no more; true if it is not pending any longer.
+    def remove_pending_allocation(self, uid: str, *, force: bool = False) -> bool:
+        """Take back one `signal_pending_allocation` of the claim with this uid; true if nothing is pending any longer.
 
-        With `force` it is not pending any longer whoever shares it.  Remove it after `assume`, or when nothing will be
-        written; while the outcome of a write is not known, it has to stay.
+        The allocation stays pending while others share it, unless with `force`.  Remove it after `assume`, or when
+        nothing will be written; while the outcome of a write is not known, it has to stay.  False if none was pending.
         """
         pending = self._pending.get(uid)
         if pending is None:
@@ -172,9 +173,9 @@ class Claims:
         return True
 
     def created(self, virtual_uid: str, claim: Object) -> None:
-        """A Pod's virtual claim for extended resources (`wellknown.EXTENDED_RESOURCES_CLAIM`) has been created as this one.
+        """The virtual claim for a Pod's extended resources (KEP-5004) has been created as this object.
 
-        From now on its pending allocation is that of the created object.
+        From now on the pending allocation of the one is that of the other.
 
         Call it with the answer of the API server, before the allocation is written.
         """

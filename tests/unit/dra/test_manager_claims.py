@@ -165,7 +165,7 @@ SIGNALS: dict[str, tuple[Sequence[Object], Sequence[Object], Any, dict[str, int]
 @pytest.mark.parametrize(("objects", "signalled", "want", "holds"), SIGNALS.values(), ids=SIGNALS)
 def test_signal(objects: Sequence[Object], signalled: Sequence[Object], want: Any, holds: dict[str, int]) -> None:
     claims, _ = following(*objects)
-    *_, last = [claims.signal(each) for each in signalled]
+    *_, last = [claims.signal_pending_allocation(each) for each in signalled]
     assert (outcome(last), held(claims)) == (want, holds)
 
 
@@ -185,9 +185,9 @@ REMOVALS: dict[str, tuple[int, Sequence[bool], bool, dict[str, int]]] = {
 def test_remove(signals: int, removals: Sequence[bool], want: bool, holds: dict[str, int]) -> None:
     claims, _ = following(a_claim("a"))
     for _ in range(signals):
-        claims.signal(a_claim("a", "g0"))
-    *_, last = [claims.remove(A, force=force) for force in removals]
-    assert (last, held(claims), claims.pending(A) is not None) == (want, holds, bool(holds))
+        claims.signal_pending_allocation(a_claim("a", "g0"))
+    *_, last = [claims.remove_pending_allocation(A, force=force) for force in removals]
+    assert (last, held(claims), claims.pending_allocation(A) is not None) == (want, holds, bool(holds))
 
 
 WRITTEN = a_claim("a", "g0", version=5)
@@ -196,7 +196,7 @@ ARRIVALS: dict[str, Callable[[Claims, Store], object]] = {
     "event": lambda _, store: store.apply(Built(WRITTEN)),
     "older event": lambda _, store: store.apply(a_claim("a", version=3)),
     "list": lambda _, store: store.replace([Built(WRITTEN)], "6"),
-    "removal": lambda claims, _: claims.remove(A),
+    "removal": lambda claims, _: claims.remove_pending_allocation(A),
 }
 ORDERS = [
     order
@@ -211,12 +211,12 @@ ORDERS = [
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_the_device_is_held_once_all_the_way_into_the_cache(order: Sequence[str]) -> None:
     claims, store = following(a_claim("a"))
-    claims.signal(a_claim("a", "g0"))
+    claims.signal_pending_allocation(a_claim("a", "g0"))
     revision = claims.revision
     for each in order:
         ARRIVALS[each](claims, store)
         assert held(claims) == {"g0": 1}, each
-    assert (claims.pending(A), claims.revision) == (None, revision)
+    assert (claims.pending_allocation(A), claims.revision) == (None, revision)
 
 
 CHANGES: dict[str, tuple[Callable[[Claims, Store], object], dict[str, int], bool]] = {
@@ -246,8 +246,12 @@ CHANGES: dict[str, tuple[Callable[[Claims, Store], object], dict[str, int], bool
         {"g0": 1},
         False,
     ),
-    "something becomes pending": (lambda claims, _: claims.signal(virtual("v", "g1")), {"g0": 1, "g1": 1}, True),
-    "something is refused": (lambda claims, _: claims.signal(virtual("v", "g0")), {"g0": 1}, False),
+    "something becomes pending": (
+        lambda claims, _: claims.signal_pending_allocation(virtual("v", "g1")),
+        {"g0": 1, "g1": 1},
+        True,
+    ),
+    "something is refused": (lambda claims, _: claims.signal_pending_allocation(virtual("v", "g0")), {"g0": 1}, False),
 }
 
 
@@ -263,46 +267,46 @@ def test_the_revision_changes_with_the_state(
 
 def test_a_virtual_claim_is_created_without_a_gap_and_without_counting_twice() -> None:
     claims, store = following()
-    claims.signal(virtual("v", "g0", share("m", memory="6")))
+    claims.signal_pending_allocation(virtual("v", "g0", share("m", memory="6")))
     steps: list[Callable[[], object]] = [
         lambda: claims.created("v", a_claim("web-x", version=3)),
         lambda: store.apply(a_claim("web-x", version=3)),
         lambda: store.apply(a_claim("web-x", "g0", share("m", memory="6"), version=4)),
         lambda: claims.assume(a_claim("web-x", "g0", share("m", memory="6"), version=4)),
-        lambda: claims.remove("uid-of-web-x", force=True),
+        lambda: claims.remove_pending_allocation("uid-of-web-x", force=True),
     ]
     for step in steps:
         step()
         assert held(claims) == {"g0": 1, "m": 1}
         assert not claims.collisions()
-        assert claims.pending("v") is None
+        assert claims.pending_allocation("v") is None
 
 
 def test_a_created_claim_is_read_before_the_watch_shows_it() -> None:
     claims, _ = following()
-    claims.signal(virtual("v", "g0"))
+    claims.signal_pending_allocation(virtual("v", "g0"))
     claims.created("v", a_claim("web-x", version=3))
     assert [each["metadata"]["name"] for each in claims.all()] == ["web-x"]
     assert claims.get(Key("ml", "web-x")) is not None
-    assert claims.pending("uid-of-web-x") == claims.allocation("uid-of-web-x") == allocation("g0")
+    assert claims.pending_allocation("uid-of-web-x") == claims.allocation("uid-of-web-x") == allocation("g0")
 
 
 def test_a_pending_allocation_outlives_its_claim_until_it_is_removed() -> None:
     """Whoever is writing it finds out that the claim is gone."""
     claims, store = following(a_claim("a"))
-    claims.signal(a_claim("a", "g0"))
+    claims.signal_pending_allocation(a_claim("a", "g0"))
     store.remove(a_claim("a"))
     assert held(claims) == {"g0": 1}
-    claims.remove(A)
+    claims.remove_pending_allocation(A)
     assert held(claims) == {}
 
 
 def test_what_another_claim_of_the_name_holds_is_its_own() -> None:
     claims, store = following(a_claim("a"))
-    claims.signal(a_claim("a", "g0"))
+    claims.signal_pending_allocation(a_claim("a", "g0"))
     store.apply(a_claim("a", "g1", version=3, uid="new"))
     assert held(claims) == {"g0": 1, "g1": 1}
-    claims.remove(A)
+    claims.remove_pending_allocation(A)
     assert (held(claims), claims.allocation(A)) == ({"g1": 1}, None)
 
 
@@ -316,12 +320,12 @@ def test_an_allocation_is_kept_in_memory_once() -> None:
 
 def test_what_somebody_else_allocates_meanwhile_stands_over_what_is_pending() -> None:
     claims, store = following(a_claim("a"), a_claim("b"))
-    claims.signal(a_claim("a", "g0"))
+    claims.signal_pending_allocation(a_claim("a", "g0"))
     store.apply(a_claim("a", "g1", version=2))
     assert held(claims) == {"g1": 1}
     assert outcome(claims.allocation(A) or {}) == ["g1"]
     # g0 would be held twice if g1 were given back.
-    assert "held by ml/a" in outcome(claims.signal(a_claim("b", "g0")))
+    assert "held by ml/a" in outcome(claims.signal_pending_allocation(a_claim("b", "g0")))
     store.apply(a_claim("a", version=3))
     assert held(claims) == {"g0": 1}
 
@@ -339,7 +343,7 @@ def test_an_answer_is_not_taken_back_with_a_change_in_memory_of_it() -> None:
     claims.assume(Built(WRITTEN).but("status.reservedFor", [{"resource": "pods", "name": "web", "uid": "1"}]))
     claims.restore(Key("ml", "a"))
     assert held(claims) == {"g0": 1}
-    assert "held by ml/a" in outcome(claims.signal(a_claim("b", "g0")))
+    assert "held by ml/a" in outcome(claims.signal_pending_allocation(a_claim("b", "g0")))
 
 
 def test_a_change_in_memory_is_taken_back() -> None:
@@ -399,7 +403,7 @@ def test_an_allocation_that_cannot_be_read_holds_nothing_and_is_told_once(caplog
 def test_a_share_whose_capacity_cannot_be_read_holds_the_whole_device() -> None:
     claims, _ = following(a_claim("a", "g0", share("m", memory="much")), a_claim("b"))
     assert held(claims) == {"g0": 1, "m": 1}
-    assert "held by ml/a" in outcome(claims.signal(a_claim("b", "g0")))
+    assert "held by ml/a" in outcome(claims.signal_pending_allocation(a_claim("b", "g0")))
 
 
 def test_a_name_that_is_no_text_leaves_nothing_behind() -> None:
@@ -413,8 +417,8 @@ def test_a_name_that_is_no_text_leaves_nothing_behind() -> None:
 def test_a_caller_that_signals_what_cannot_be_read_is_told_so() -> None:
     claims, _ = following(a_claim("a"))
     with pytest.raises(KeyError):
-        claims.signal(a_claim("a", "g0", {"device": "g1"}))
-    assert (held(claims), claims.pending(A)) == ({}, None)
+        claims.signal_pending_allocation(a_claim("a", "g0", {"device": "g1"}))
+    assert (held(claims), claims.pending_allocation(A)) == ({}, None)
 
 
 def test_a_share_that_consumes_nothing_is_a_share() -> None:

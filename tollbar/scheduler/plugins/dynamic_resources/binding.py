@@ -51,7 +51,7 @@ class ClaimBinding:
         """Let the devices count as taken from now on; why that is not possible, empty if it is."""
         for place, allocation in on_node.by_place.items():
             claim = found.claims[place]
-            counts = self._manager.claims.signal({**claim, "status": {"allocation": allocation}})
+            counts = self._manager.claims.signal_pending_allocation({**claim, "status": {"allocation": allocation}})
             if isinstance(counts, Refused):
                 return counts.message
             found.pending[place] = uid_of(claim)
@@ -145,7 +145,7 @@ class ClaimBinding:
         found.unanswered.discard(place)
         found.claims[place] = written
         if place in found.pending:
-            self._manager.claims.remove(found.pending.pop(place), force=True)
+            self._manager.claims.remove_pending_allocation(found.pending.pop(place), force=True)
         if allocation is not None:
             await self._writes.resolve_collisions(written)
         if extended is not None:
@@ -273,8 +273,8 @@ class ClaimBinding:
 
         No object changes, so Pods that wait for its devices, or until it is written, would not be woken.
         """
-        pending = self._manager.claims.pending(uid)
-        if not self._manager.claims.remove(uid):
+        pending = self._manager.claims.pending_allocation(uid)
+        if not self._manager.claims.remove_pending_allocation(uid):
             return False
         if self._manager.claims.allocation(uid) is None:
             status = claim.get("status") or {}

@@ -257,7 +257,7 @@ class DynamicResources:
     def _problem(self, claim: Object) -> Status | None:
         """Why a claim cannot be allocated on any Node."""
         key = key_of(claim)
-        if self._manager.claims.pending(uid_of(claim)) is not None:
+        if self._manager.claims.pending_allocation(uid_of(claim)) is not None:
             return unresolvable(f"resource claim {key} is in the process of being allocated")
         for request in claims.requests_of(claim):
             name, exactly, alternatives = request["name"], request.get("exactly"), request.get("firstAvailable") or ()
