@@ -193,7 +193,7 @@ def test_what_is_remembered_is_what_is_found(wanted: list[list[Object]], steps: 
                 assert node not in told or told[node] == bool(found)
                 if isinstance(found, tuple):
                     of_kind.put(node, world.labels[node], found)
-                    world.known_of(of_kind).asked.add(node)
+                    world.known_of(of_kind).was_asked(node)
 
 
 def test_equal_claims_share_a_solution_until_its_device_is_taken() -> None:
@@ -246,7 +246,7 @@ def test_what_is_known_of_all_nodes_after_a_change(name: str) -> None:
     before = world.told(of_kind)
     for node in NODES:
         of_kind.put(node, world.labels[node], [allocation(whole("g0", node))])
-        world.known_of(of_kind).asked.add(node)
+        world.known_of(of_kind).was_asked(node)
     asked = world.told(of_kind)
     change(world)
 

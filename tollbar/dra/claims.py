@@ -76,18 +76,18 @@ class Claims:
         store: Store,
         offered: Offered,
         malformed: Malformed,
-        moved: Callable[[DeviceId, bool], None] = lambda *_: None,
+        usage_changed: Callable[[DeviceId, bool], None] = lambda *_: None,
     ) -> None:
         """The store keeps the status of claims, and has the index `owner`.
 
-        `moved` is told of devices that are taken (true) or released.
+        `usage_changed` is told of devices that are taken (true) or released.
         """
         self.state = AllocatedState()
         self.revision = 0
         self._store = store
         self._offered = offered
         self._malformed = malformed
-        self._moved = moved
+        self._usage_changed = usage_changed
         self._pending: dict[str, _Pending] = {}
         self._overridden: dict[str, _Pending] = {}
         """What is pending for claims to which somebody else has given another allocation.
@@ -175,9 +175,8 @@ class Claims:
     def created(self, virtual_uid: str, claim: Object) -> None:
         """The virtual claim for a Pod's extended resources (KEP-5004) has been created as this object.
 
-        From now on the pending allocation of the one is that of the other.
-
-        Call it with the answer of the API server, before the allocation is written.
+        From now on the pending allocation of the one is that of the other.  Call it with the answer of the API server,
+        before the allocation is written.
         """
         pending = self._pending.pop(virtual_uid, None)
         if pending is not None:
@@ -305,7 +304,7 @@ class Claims:
             holders[holder.uid] = holder
             if len(holders) > 1:
                 self._with_several[device] = None
-            self._moved(device, True)
+            self._usage_changed(device, True)
 
     def _drop(self, holder: Holder) -> None:
         self.state.release(holder.held)
@@ -317,7 +316,7 @@ class Claims:
                 del self._by_device[device]
             if len(holders) < 2:
                 self._with_several.pop(device, None)
-            self._moved(device, False)
+            self._usage_changed(device, False)
 
 
 def _sum(held: Iterable[Holding]) -> dict[str, int]:

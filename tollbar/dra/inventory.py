@@ -88,11 +88,11 @@ class Inventory:
         self._shared_version = 0
         self._wide_rules_version = 0
         """How often DeviceTaintRules have changed that do not select a single pool."""
-        self.moves: ChangeLog[str] = ChangeLog()
+        self.changed_nodes: ChangeLog[str] = ChangeLog()
         """The Nodes, by name, for which devices have changed, or were taken or released."""
-        self._moved: dict[str, int] = {}
-        """The last change, as a version of `moves`, of each Node with slices for just this Node, by its name."""
-        self._shared_moved = 0
+        self._usage_versions: dict[str, int] = {}
+        """By name of each Node with slices for just this Node, the version of `changed_nodes` at its last change."""
+        self._shared_usage_version = 0
         for each in slices:
             self.apply(each)
         for each in taint_rules:
@@ -109,7 +109,7 @@ class Inventory:
             known = self._pools[pool_id] = _Slices(pool_id, self.features, self.taint_rules)
         known.put(new)
         self._index(pool_id, new)
-        self.touch(pool_id)
+        self.devices_changed(pool_id)
 
     def remove(self, obj: Object) -> None:
         """Forget a ResourceSlice; does nothing if there is none of that name."""
@@ -119,7 +119,7 @@ class Inventory:
         pool_id = self._pool_ids.pop(name, None)
         if pool_id is not None:
             self.revision += 1
-            self.touch(pool_id)
+            self.devices_changed(pool_id)
             self._index(pool_id, self._pools[pool_id].drop(name))
 
     def pools(self, node: Object) -> Iterator[Pool]:
@@ -134,34 +134,37 @@ class Inventory:
             if pool is not None:
                 yield pool
 
-    def touch(self, pool: PoolId) -> None:
-        """Give the Nodes that use this pool a new version, because something about its devices is different."""
+    def devices_changed(self, pool: PoolId) -> None:
+        """Devices of this pool are others, or may let more fit than before: its Nodes get a new `version_of`."""
         slices = self._pools.get(pool)
         if slices is not None:
             self._changes += 1
             for name in slices.local_nodes:
                 self._versions[name] = self._changes
             self._shared_version += slices.has_shared
-        self.note(pool)
+        self.devices_taken(pool)
 
-    def note(self, pool: PoolId) -> None:
-        """Devices of this pool were taken: what was found for its Nodes still holds where it needs none of them."""
+    def devices_taken(self, pool: PoolId) -> None:
+        """Devices of this pool were taken, so that its Nodes get a new `usage_version_of`.
+
+        What was found for them still holds where it needs none of these devices.
+        """
         slices = self._pools.get(pool)
         if slices is not None:
             for name in slices.local_nodes:
-                self.moves.note(name)
-                self._moved[name] = self.moves.version
+                self.changed_nodes.note(name)
+                self._usage_versions[name] = self.changed_nodes.version
             if slices.has_shared:
-                self.moves.note_all()
-                self._shared_moved = self.moves.version
+                self.changed_nodes.note_all()
+                self._shared_usage_version = self.changed_nodes.version
 
     def version_of(self, node_name: str) -> tuple[int, int, int]:
         """Stays the same while nothing has changed that this Node can use."""
         return self._versions.get(node_name, 0), self._shared_version, self._wide_rules_version
 
-    def moved(self, node_name: str) -> tuple[int, int]:
+    def usage_version_of(self, node_name: str) -> tuple[int, int]:
         """Stays the same while also no device that this Node can use, or share of one, was taken or released."""
-        return self._moved.get(node_name, 0), self._shared_moved
+        return self._usage_versions.get(node_name, 0), self._shared_usage_version
 
     def apply_taint_rule(self, obj: Object) -> None:
         """Add or replace a DeviceTaintRule.  ValueError or KeyError for one that the API server would refuse."""
@@ -182,10 +185,10 @@ class Inventory:
             self.revision += 1
             if driver is None or pool is None:
                 self._wide_rules_version += 1
-                self.moves.note_all()
+                self.changed_nodes.note_all()
             elif (selected := self._pools.get(PoolId(driver, pool))) is not None:
                 selected.forget_seen()
-                self.touch(selected.id)
+                self.devices_changed(selected.id)
 
     def _index(self, pool_id: PoolId, changed: Slice) -> None:
         """Find this pool for the Nodes of the slice, and only while there are such slices."""
@@ -199,7 +202,7 @@ class Inventory:
             if not of_node:
                 del self._local[node]
                 self._versions.pop(node, None)
-                self._moved.pop(node, None)
+                self._usage_versions.pop(node, None)
         elif slices.has_shared:
             self._shared[pool_id] = None
         else:

@@ -30,7 +30,7 @@ class DraManager:
         self.stores = (claims, slices, classes, taint_rules)
         self.malformed = Malformed()
         self.inventory = Inventory()
-        self.claims = Claims(claims, self._offered, self.malformed, self._moved)
+        self.claims = Claims(claims, self._offered, self.malformed, self._usage_changed)
         self.classes = DeviceClasses(classes)
         self._slices = slices
         self._follow(taint_rules, self.inventory.apply_taint_rule, self.inventory.remove_taint_rule)
@@ -66,16 +66,16 @@ class DraManager:
         store.subscribe(handle)
         store.replay(handle)
 
-    def _moved(self, device: DeviceId, taken: bool) -> None:
-        """Tell Nodes of what may let more fit than before: devices that are free again, and counters.
+    def _usage_changed(self, device: DeviceId, taken: bool) -> None:
+        """A device was taken or released.  What is released may let more fit on its Nodes than before.
 
-        One that consumes counters counts also when it is taken: further shares of it consume none.
+        So may a device that consumes counters, also when it is taken: further shares of it consume none.
         """
         known, pool = self.inventory.device(device), PoolId(device.driver, device.pool)
         if not taken or (known is not None and known.consumes):
-            self.inventory.touch(pool)
+            self.inventory.devices_changed(pool)
         else:
-            self.inventory.note(pool)
+            self.inventory.devices_taken(pool)
 
     def _offered(self, device: DeviceId) -> Mapping[str, int] | None:
         found = self.inventory.device(device)

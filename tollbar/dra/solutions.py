@@ -31,7 +31,7 @@ class _Solution:
     devices: frozenset[DeviceId]
     """What has to be free for it; nothing if it has shares."""
     version: tuple[int, int, int]
-    moved: tuple[int, int] | None
+    usage_version: tuple[int, int] | None
     """With shares it holds until a device is taken or released: what is left of a device decides about it, and each
     share has an id of its own."""
     labels: Mapping[str, str]
@@ -66,8 +66,8 @@ class NodeSolutions:
             return None
         if kept.labels is not labels and kept.labels != labels:
             return None
-        if kept.moved is not None:
-            return kept.allocations if kept.moved == self._inventory.moved(node_name) else None
+        if kept.usage_version is not None:
+            return kept.allocations if kept.usage_version == self._inventory.usage_version_of(node_name) else None
         return kept.allocations if all(each not in self._state for each in kept.devices) else None
 
     def last(self, node_name: str) -> Allocations:
@@ -83,8 +83,8 @@ class NodeSolutions:
         held = () if shares else [each for allocation in found for each in holdings(allocation)]
         devices = frozenset(each.device for each in held)
         version = self._inventory.version_of(node_name)
-        moved = self._inventory.moved(node_name) if shares else None
-        self._by_node[node_name] = _Solution(tuple(found), devices, version, moved, labels)
+        usage_version = self._inventory.usage_version_of(node_name) if shares else None
+        self._by_node[node_name] = _Solution(tuple(found), devices, version, usage_version, labels)
 
 
 class Solutions:

@@ -13,29 +13,36 @@ from tollbar.scheduler.framework.interface import Known, Mask
 
 
 class KnownNodes:
-    """Nothing is known of a Node before Filter was asked about it, which the caller says: `asked` has its name."""
+    """Of claims of one kind, for always the same snapshot `nodes`.
+
+    Nothing is known of a Node before Filter was asked about it (`was_asked`).
+    """
 
     def __init__(self, inventory: Inventory, nodes: Snapshot) -> None:
-        self.asked: set[str] = set()
         self.nodes = nodes
+        self._asked: set[str] = set()
+        """The Nodes, by name, about which Filter was asked since the last update."""
         self._inventory = inventory
         self._fits: Mask = np.zeros(0, np.bool_)
         self._rejected: Mask = self._fits
         self._versions = (-1, -1)
 
+    def was_asked(self, node_name: str) -> None:
+        """Filter was asked about this Node, so that solutions may say something else about it now."""
+        self._asked.add(node_name)
+
     def update(self, solutions: NodeSolutions) -> Known:
         """What is known now, by always the same solutions; it holds until the next update."""
-        nodes, moves = self.nodes, self._inventory.moves
-        of_nodes, of_moves = self._versions
-        changed, moved = nodes.changed_nodes.since(of_nodes), moves.since(of_moves)
-        self._versions = nodes.changed_nodes.version, moves.version
-        if changed is None or moved is None:
+        nodes, of_nodes, of_devices = self.nodes, self.nodes.changed_nodes, self._inventory.changed_nodes
+        places, names = of_nodes.since(self._versions[0]), of_devices.since(self._versions[1])
+        self._versions = of_nodes.version, of_devices.version
+        if places is None or names is None:
             self._fits, self._rejected = np.zeros(len(nodes), np.bool_), np.zeros(len(nodes), np.bool_)
-            changed, moved = (), ()
-        named = (nodes.place(name) for name in (*moved, *self.asked))
-        for place in {*changed, *(each for each in named if each is not None)}:
+            places, names = (), ()
+        named = (nodes.place(name) for name in (*names, *self._asked))
+        for place in {*places, *(each for each in named if each is not None)}:
             node = nodes.nodes[place]
             kept = solutions.get(node.name, node.labels)
             self._fits[place], self._rejected[place] = bool(kept), kept is not None and not kept
-        self.asked.clear()
+        self._asked.clear()
         return Known(self._fits, self._rejected)

@@ -141,7 +141,7 @@ class DeviceSearch:
 
     def _remember(self, node: NodeInfo, found: PodClaims, plan: Plan, allocations: Sequence[Object]) -> Status | None:
         if (known := self._known.get(plan.solutions)) is not None:
-            known.asked.add(node.name)
+            known.was_asked(node.name)
         if len(allocations) == len(plan.wanted):
             found.on_nodes[node.name] = OnNode(plan, allocations)
             return None
