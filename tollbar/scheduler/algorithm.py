@@ -85,7 +85,7 @@ def schedule_pod(
     if found is None:
         found = yield from _find(framework, state, pod, nodes, start, pre_filtered, diagnosis)
         start = (start + found.processed) % len(nodes)
-    framework.filtered()
+    framework.count_filter_calls()
     if found.failure is not None:
         return Outcome(found.failure, start)
     if not len(found.places):

@@ -39,7 +39,8 @@ class Filtering(InstrumentedPlugins):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._filters: dict[frozenset[str], tuple[Filter, ...]] = {}
-        self._filtered = dict.fromkeys((each.name for each in self.plugins.filter), 0)
+        self._filter_calls = dict.fromkeys((each.name for each in self.plugins.filter), 0)
+        """How often Filter of each plugin was called, as far as the metrics have not been told."""
         extensions = [each for each in self.plugins.pre_filter if isinstance(each, PreFilterExtensions)]
         self._add_pod = tuple((each.name, each.add_pod) for each in extensions)
         self._remove_pod = tuple((each.name, each.remove_pod) for each in extensions)
@@ -133,23 +134,23 @@ class Filtering(InstrumentedPlugins):
             answer = self._ask(Point.FILTER, plugin.name, state, plugin.filter, state, pod, node)
             if isinstance(answer, GeneratorType):
                 answer = yield from completed(answer)
-            self._filtered[plugin.name] += 1
+            self._filter_calls[plugin.name] += 1
             if answer is not None and (status := status_of(answer)) is not None:
                 if not status.is_rejected:
                     status = as_error(f'running "{plugin.name}" filter plugin', status)
                 return status.of(plugin.name)
         return None
 
-    def filtered(self) -> None:
-        """Count the calls of `filter` since the last time: once for each Node, that would cost more than some calls."""
-        for name, times in self._filtered.items():
+    def count_filter_calls(self) -> None:
+        """Tell the metrics of the calls of Filter since the last time: after each it could cost more than the call."""
+        for name, times in self._filter_calls.items():
             if times:
                 self.metrics.evaluated(Point.FILTER, name, times)
-                self._filtered[name] = 0
+                self._filter_calls[name] = 0
 
     def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[Filter, ...]:
         """Those of `filters` whose answer may be another one when Pods come to the Node or leave it."""
-        return tuple(each for each in self.filters(state) if self._reused(each, state, pod)[1] is not DependsOn.NODE)
+        return tuple(each for each in self.filters(state) if self._depends_on(each, pod) is not DependsOn.NODE)
 
     def filter_with_nominated_pods(
         self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Iterable[Filter] | None = None
@@ -181,7 +182,7 @@ class Filtering(InstrumentedPlugins):
         """Let the plugins make room: the nomination, and the status with Success if there is room."""
         started = self.clock()
         result = yield from self._post_filter(state, pod, statuses)
-        self.filtered()
+        self.count_filter_calls()
         self.metrics.point(Point.POST_FILTER, result[1].code, self.clock() - started)
         return result
 

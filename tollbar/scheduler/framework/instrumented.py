@@ -18,7 +18,6 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import DependsOn, Plugin, Reusable, Wait
 from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
-from tollbar.scheduler.framework.reuse import Reused
 from tollbar.scheduler.framework.status import Code, Status
 from tollbar.scheduler.framework.waiting import InBinding, Waits
 
@@ -27,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _NO_METRICS: Final = NoMetrics()
 REUSED: Final = "framework/reused"
-"""The key of `Reused` in the CycleState."""
+"""The key under which the CycleState has the `Reused` of the Pod's spec, if there is one."""
 
 
 def timed(point: Point) -> Callable[[Callable[Concatenate[F, P], R]], Callable[Concatenate[F, P], R]]:
@@ -62,9 +61,7 @@ class InstrumentedPlugins:
 
     def __post_init__(self) -> None:
         self.clock = self.handle.monotonic
-        self._depends_on = {
-            each.name: each.depends_on for each in self.plugins.all().values() if isinstance(each, Reusable)
-        }
+        self._reusable = {each.name: each for each in self.plugins.all().values() if isinstance(each, Reusable)}
 
     def _ask(self, point: Point, plugin: str, state: CycleState, call: Callable[..., object], *args: object) -> object:
         """The answer of a plugin, or a generator that works it out; an Error if the plugin raises."""
@@ -108,11 +105,11 @@ class InstrumentedPlugins:
             found.clear()
         return found
 
-    def _reused(self, plugin: Plugin, state: CycleState, pod: PodInfo) -> tuple[Reused | None, DependsOn | None]:
-        """What is kept for this Pod, and what the plugin's answers depend on if they can be kept."""
-        declared = self._depends_on.get(plugin.name)
-        depends_on = ask(declared, pod) if declared is not None else None
-        return state.read(REUSED, Reused), depends_on if isinstance(depends_on, DependsOn) else None
+    def _depends_on(self, plugin: Plugin, pod: PodInfo) -> DependsOn | None:
+        """What the plugin's answers about this Pod depend on; None if they cannot be kept for others."""
+        reusable = self._reusable.get(plugin.name)
+        depends_on = ask(reusable.depends_on, pod) if reusable is not None else None
+        return depends_on if isinstance(depends_on, DependsOn) else None
 
 
 def code_of(answer: object) -> Code:

@@ -76,7 +76,7 @@ class FilteringByMasks(Filtering):
     def _update(self, kept: Rejections, state: CycleState, pod: PodInfo, nodes: Snapshot) -> None:
         """Keep what the plugins say before the first whose answers depend on more than the Pod's spec and the Node."""
         filters = self.filters(state)
-        first = tuple(takewhile(lambda each: self._reused(each, state, pod)[1] is not None, filters))
+        first = tuple(takewhile(lambda each: self._depends_on(each, pod) is not None, filters))
         kept.update(first, nodes, self.handle.nominator, pod.priority, is_complete=first == filters)
 
     def filter_reasons(
@@ -129,7 +129,7 @@ class FilteringByMasks(Filtering):
             self.metrics.evaluated(Point.FILTER, plugin.name, 1)
             return answer is None
 
-        reused, depends_on = self._reused(plugin, state, pod)
+        reused, depends_on = state.read(REUSED, Reused), self._depends_on(plugin, pod)
         if reused is None or depends_on is None:
             return about_all()
         return reused.masks.of(plugin.name, depends_on, nodes, about_all, about)

@@ -16,9 +16,10 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.answers import as_error, completed, failure_of, raised, status_of
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.instrumented import InstrumentedPlugins, code_of, timed
+from tollbar.scheduler.framework.instrumented import REUSED, InstrumentedPlugins, code_of, timed
 from tollbar.scheduler.framework.interface import MAX_SCORE, Places, Score, ScoreExtensions, ScoreNodes, Scores
 from tollbar.scheduler.framework.points import Point
+from tollbar.scheduler.framework.reuse import Reused
 from tollbar.scheduler.framework.status import NOT_CONCERNED, Code, Status, failed
 
 _Scored: TypeAlias = Scores | Status
@@ -147,7 +148,7 @@ class Scoring(InstrumentedPlugins):
             self.metrics.evaluated(Point.SCORE, plugin.name, 1)
             return self._score_one(plugin, state, pod, node)
 
-        reused, depends_on = self._reused(plugin, state, pod)
+        reused, depends_on = state.read(REUSED, Reused), self._depends_on(plugin, pod)
         if reused is None or depends_on is None:
             return about_these(places)
         scores = reused.scores.of(plugin.name, depends_on, nodes, about_all, about)

@@ -168,7 +168,7 @@ def test_calls_of_filter_are_counted_together() -> None:
         done(own.filter(CycleState(), POD, node))
     before = list(found.noted)
     for _ in range(2):
-        own.filtered()
+        own.count_filter_calls()
 
     assert (before, found.noted) == ([], ["Filter of asked 3 times", "Filter of rejecting 3 times"])
 
