@@ -24,9 +24,9 @@ from tollbar.runtime.events import Recorder
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.cache.topologylabels import TopologyLabels
 from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.scheduler.framework.handle import Calls, Handle
 from tollbar.scheduler.framework.points import Plugins
@@ -119,7 +119,7 @@ def assemble(
     measured = SchedulerMetrics(metrics)
     known: dict[Key, PodInfo] = {}
     cache, snapshot, shapes, in_binding = Cache(), Snapshot(), Shapes(), InBinding()
-    copied = CopiedLabels(shapes)
+    topology_labels = TopologyLabels(shapes)
     nominator = NominatedPods(known.get)
 
     def handle(profile: str) -> Handle:
@@ -156,7 +156,7 @@ def assemble(
     )
     measured.expose(queue, cache)
     handlers = EventHandlers(
-        cache, queue, shapes, copied, known, frameworks.keys(), in_binding, wake=lambda: scheduler.wake()
+        cache, queue, shapes, topology_labels, known, frameworks.keys(), in_binding, wake=lambda: scheduler.wake()
     )
     handlers.subscribe(pods, nodes, store(kinds.TAINT_RULES), scheduling.others(store))
     scheduler = Scheduler(
@@ -164,7 +164,7 @@ def assemble(
         cache,
         snapshot,
         queue,
-        copied,
+        topology_labels,
         current=known.get,
         begin=handlers.begin,
         status=StatusWriter(calls, pods, clock, status_delay),

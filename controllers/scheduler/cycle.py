@@ -26,9 +26,9 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.events import Recorder
 from tollbar.scheduler.algorithm import Scheduled, schedule_pod
 from tollbar.scheduler.cache.cache import Cache, CacheError
-from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.cache.topologylabels import TopologyLabels
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError
 from tollbar.scheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource
@@ -98,7 +98,7 @@ class Scheduler:
         cache: Cache,
         snapshot: Snapshot,
         queue: SchedulingQueue,
-        copied: CopiedLabels,
+        topology_labels: TopologyLabels,
         *,
         current: Callable[[Key], PodInfo | None],
         begin: Callable[[], Awaitable[None]],
@@ -113,7 +113,7 @@ class Scheduler:
         self._cache = cache
         self._snapshot = snapshot
         self._queue = queue
-        self._copied = copied
+        self._topology_labels = topology_labels
         self._current = current
         self._begin = begin
         self._status = status
@@ -125,8 +125,9 @@ class Scheduler:
         self._next_start = 0
         self._turn_ends = 0.0
         self._bindings_left = _BINDINGS
-        self._is_taken = True
-        """Whether Pods may have been rejected because of devices that are given back now: only then they are told."""
+        self._tells_of_freed_devices = True
+        """Whether waiting Pods are told of devices that are given back: only if they may have been rejected for want of
+        these, which no Pod was in the same scheduling cycle."""
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
         self._looks_at = inf
@@ -184,7 +185,7 @@ class Scheduler:
             self._queue.move_all_to_active_or_backoff(_CLAIM_UPDATE, with_devices, without, is_other)
             self.wake()
 
-        if self._is_taken:
+        if self._tells_of_freed_devices:
             asyncio.get_running_loop().call_soon(tell)
 
     async def run(self) -> None:
@@ -246,11 +247,11 @@ class Scheduler:
         attempt.state.record_metrics = self._rng.random() < _METRICS_SHARE
         failure = await self._ended(attempt, self._scheduling_cycle(attempt))
         if failure is not None:
-            self._is_taken = False  # Reserve and Permit await nothing, so nobody else has looked meanwhile
+            self._tells_of_freed_devices = False  # Reserve and Permit await nothing: no other Pod was tried since
             try:
                 self._unreserve(attempt)
             finally:
-                self._is_taken = True
+                self._tells_of_freed_devices = True
             self._fail(attempt, failure)
         else:
             bindings.create_task(self._bind(attempt))
@@ -389,7 +390,7 @@ class Scheduler:
             self._bindings_left = _BINDINGS
 
     def _assume(self, pod: PodInfo, node_name: str) -> PodInfo:
-        assumed = self._copied.assumed(pod, node_name, self._snapshot.get(node_name))
+        assumed = self._topology_labels.assumed(pod, node_name, self._snapshot.get(node_name))
         self._cache.assume(assumed)
         self._queue.nominator.delete(pod)
         return assumed

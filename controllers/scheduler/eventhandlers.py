@@ -13,9 +13,9 @@ from tollbar.model.objects import Key, key_of, metadata
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache, CacheError
-from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.nodeinfo import name_of
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
+from tollbar.scheduler.cache.topologylabels import TopologyLabels
 from tollbar.scheduler.framework.changes import node_changes, pod_changes
 from tollbar.scheduler.framework.events import (
     ASSIGNED_POD_ADD,
@@ -39,16 +39,16 @@ _YIELD_EVERY: Final = 100
 class EventHandlers:
     """`pods` has every Pod as it was last heard of, and is filled here.
 
-    `names` are the schedulers that Pods may ask for.  `wake` is called after every change: the queue may have got
+    `scheduler_names` are those of the profiles.  `wake` is called after every change: the queue may have got
     something to do.  Pods that wait for a Node are put into the queue from `begin` on.
     """
 
     cache: Cache
     queue: SchedulingQueue
     shapes: Shapes
-    copied: CopiedLabels
+    topology_labels: TopologyLabels
     pods: dict[Key, PodInfo]
-    names: Collection[str]
+    scheduler_names: Collection[str]
     in_binding: InBinding
     wake: Callable[[], None]
     has_begun: bool = False
@@ -121,7 +121,7 @@ class EventHandlers:
             store.subscribe(self.other(resource))
 
     def _is_ours(self, pod: PodInfo) -> bool:
-        return pod.scheduler_name in self.names
+        return pod.scheduler_name in self.scheduler_names
 
     def _waits(self, pod: PodInfo) -> bool:
         """Whether it is to be scheduled, and neither in the queue nor being bound."""
@@ -143,7 +143,7 @@ class EventHandlers:
             for event in pod_changes(old, new, is_target=False):
                 self.queue.move_all_to_active_or_backoff(event, old, new)
         elif new.node_name:
-            self.copied.learn(old, new, self.cache.node(new.node_name))
+            self.topology_labels.learn(old, new, self.cache.node(new.node_name))
             self._bound(new)
             if self._is_ours(old):
                 self.queue.delete(old)

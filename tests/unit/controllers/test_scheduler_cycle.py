@@ -24,9 +24,9 @@ from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 from tollbar.scheduler.cache.cache import Cache
-from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
+from tollbar.scheduler.cache.topologylabels import TopologyLabels
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.status import Status, failed, unschedulable
 from tollbar.scheduler.queue import NominatedPods, Profile, SchedulingQueue
@@ -91,7 +91,7 @@ class World:
             self.cache,
             Snapshot(),
             self.queue,
-            CopiedLabels(Shapes()),
+            TopologyLabels(Shapes()),
             current=lambda _key: POD,
             begin=self.begin,
             status=StatusWriter(calls, Store(PODS), clock),

@@ -8,10 +8,10 @@ from fakes.manager import turns
 from objects.builders import Built, pod
 
 from tollbar.model.objects import labels_of
-from tollbar.scheduler.cache.copied import CopiedLabels
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import Shapes
 from tollbar.scheduler.cache.selector import PodSelector, Selector
+from tollbar.scheduler.cache.topologylabels import TopologyLabels
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 NODE = node("n1").labelled({ZONE: "a", REGION: "x"})
@@ -110,11 +110,11 @@ def test_an_assumed_pod_has_the_labels_and_the_shape_that_it_will_be_bound_with(
 ) -> None:
     shapes, info = Shapes(), NodeInfo("n1")
     info.set_node(NODE)
-    copied = CopiedLabels(shapes)
+    labels = TopologyLabels(shapes)
     volumes: Any = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     waiting = pod().labelled(own).but("spec.volumes", volumes)
-    copied.learn(shapes.pod_info(pod()), shapes.pod_info(pod().labelled({ZONE: "a", REGION: "x"})), info)
-    found = copied.assumed(shapes.pod_info(waiting), "n1", info)
+    labels.learn(shapes.pod_info(pod()), shapes.pod_info(pod().labelled({ZONE: "a", REGION: "x"})), info)
+    found = labels.assumed(shapes.pod_info(waiting), "n1", info)
     confirmed = shapes.pod_info(waiting.labelled(expected).but("spec.nodeName", "n1"))
     assert (found.labels, found.shape is confirmed.shape, found.counts_as(confirmed)) == (expected, True, True)
 
@@ -130,10 +130,10 @@ TOLD_NOTHING: dict[str, tuple[Built, Built, NodeInfo | None]] = {
 @pytest.mark.parametrize(("waiting", "after", "on"), TOLD_NOTHING.values(), ids=TOLD_NOTHING)
 def test_a_binding_tells_nothing_about_the_api_server_if(waiting: Built, after: Built, on: NodeInfo | None) -> None:
     shapes, info = Shapes(), NodeInfo("n1", labels={ZONE: "a"})
-    copied = CopiedLabels(shapes)
-    before = copied.assumed(shapes.pod_info(pod()), "n1", info).labels
-    copied.learn(shapes.pod_info(waiting), shapes.pod_info(after), on)
-    assert copied.assumed(shapes.pod_info(pod()), "n1", info).labels == before
-    copied.learn(shapes.pod_info(pod()), shapes.pod_info(pod().labelled({ZONE: "a"})), info)
-    copied.learn(shapes.pod_info(waiting), shapes.pod_info(after), on)
-    assert copied.assumed(shapes.pod_info(pod()), "n1", info).labels == {ZONE: "a"}
+    labels = TopologyLabels(shapes)
+    before = labels.assumed(shapes.pod_info(pod()), "n1", info).labels
+    labels.learn(shapes.pod_info(waiting), shapes.pod_info(after), on)
+    assert labels.assumed(shapes.pod_info(pod()), "n1", info).labels == before
+    labels.learn(shapes.pod_info(pod()), shapes.pod_info(pod().labelled({ZONE: "a"})), info)
+    labels.learn(shapes.pod_info(waiting), shapes.pod_info(after), on)
+    assert labels.assumed(shapes.pod_info(pod()), "n1", info).labels == {ZONE: "a"}
