@@ -204,38 +204,47 @@ class NoPlugins:
 
 @dataclass(slots=True)
 class Handle:
-    """`now` is wall-clock time in seconds since 1970, `monotonic` is for durations.
+    """What the plugins of one profile may use.
 
-    `activate` moves waiting Pods to the active queue.  `freed` tells the others of a claim that does not get the
-    devices which it was about to get for a Pod: the Pod, the claim with them, and without.  `event` reports an
-    Event about a Pod: type, reason, action and note.  `preemption_tried` counts attempts, `preempted` the victims
-    of one that succeeds.  `claim_created` counts claims for extended resources, and whether the API server took
-    them.  `waited_for_devices` measures the wait for binding conditions: success, failure, timeout or error,
-    seconds, and the Pod's devices as the allocations of the claims list them.  `start` runs a coroutine beside the
-    scheduler; it is ended with it.  `runner` is set once all plugins of the profile are made.
+    Where nothing is given, listers have no objects and what plugins report goes nowhere, as for a command that only
+    asks what would be done.
     """
 
     snapshot: Snapshot
+    """The Nodes as they were when the scheduling cycle began."""
     nominator: Nominator
     dra: DraManager | None
+    """The ResourceClaims, devices and DeviceClasses of the cluster; None where nothing is known of them."""
     calls: Calls
     now: Callable[[], float]
+    """The wall-clock time in seconds since 1970."""
     monotonic: Callable[[], float]
+    """A clock in seconds, for durations."""
     listers: Listers = field(default_factory=Listers)
     rng: Random = field(default_factory=Random)
     waiting_pods: Mapping[str, WaitingPod] = field(default_factory=dict)
-    """By uid."""
+    """The Pods that Permit lets wait, by uid."""
     pods_in_pre_bind: Mapping[str, PodInPreBind] = field(default_factory=dict)
-    """By uid."""
+    """The Pods whose PreBind plugins are at work, by uid."""
     activate: Callable[[Iterable[PodInfo]], None] = lambda pods: None  # noqa: ARG005
+    """Move waiting Pods to the active queue."""
     freed: Callable[[PodInfo, Object, Object], None] = lambda *_: None
+    """A claim does not get the devices that it was about to get for this Pod, which the other Pods are told: the Pod,
+    the claim with these devices, and the claim without them."""
     event: Callable[[PodInfo, Literal["Normal", "Warning"], str, str, str], None] = lambda *_: None
+    """Report an Event about a Pod: its type, reason, action and note."""
     preemption_tried: Callable[[], None] = lambda: None
+    """Count an attempt to preempt others."""
     preempted: Callable[[int], None] = lambda _: None
+    """Count the victims of an attempt that succeeds."""
     claim_created: Callable[[bool], None] = lambda _: None
+    """Count a claim for extended resources (KEP-5004), and whether the API server took it."""
     waited_for_devices: Callable[[str, float, Iterable[Object]], None] = lambda *_: None
+    """Measure a wait for binding conditions (KEP-5007): its outcome, which is success, failure, timeout or error, the
+    seconds, and the devices of the Pod as `status.allocation` of its claims lists them."""
     start: Callable[[Any], None] = lambda coroutine: coroutine.close()
+    """Run a coroutine beside the scheduling cycles; it is cancelled when they end."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Wait for so many seconds."""
     runner: PluginsRunner = field(default_factory=NoPlugins)
-    features: Mapping[str, bool] = field(default_factory=dict)
-    """Feature gates that differ from Kubernetes' defaults."""
+    """The plugins of the profile, set once all of them are made."""
