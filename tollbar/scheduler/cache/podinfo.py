@@ -93,12 +93,20 @@ class Shape:
     digest: bytes = b""
     """Of all that the shape is made from."""
     base: "Shape | None" = None
-    """The shape without labels and volumes, of which all other values are those of this one."""
+    """`template`, None if that is the shape itself."""
+
+    @property
+    def template(self) -> "Shape":
+        """This shape without labels and volumes, in which alone the Pods of a StatefulSet differ.
+
+        Its `memo` is for what depends on neither.
+        """
+        return self.base or self
 
     @property
     def unlabelled(self) -> "Shape":
         """The shape that has a `memo` for all Pods with this spec, whatever their labels."""
-        return self if self.base is None or "volumes" in self.spec else self.base
+        return self if "volumes" in self.spec else self.template
 
     @property
     def priority(self) -> int:
@@ -209,7 +217,7 @@ class Shapes:
         """The shape of Pods that have these labels, and else are as those of the given one."""
         if labels == shape.labels:
             return shape
-        return self._varied(shape.base or shape, labels, shape.spec.get("volumes"))
+        return self._varied(shape.template, labels, shape.spec.get("volumes"))
 
     def _shape(self, pod: Object) -> Shape:
         namespace, scheduling = key_of(pod).namespace, _scheduling_fields(pod)
@@ -221,7 +229,7 @@ class Shapes:
         return self._varied(base, labels_of(pod), volumes)
 
     def _varied(self, base: Shape, labels: dict[str, str], volumes: list[Object] | None) -> Shape:
-        """Pods of a StatefulSet differ in labels and volumes alone."""
+        """The base with these labels and volumes; itself where there are none."""
         if not labels and volumes is None:
             return base
         digest = _digest((labels, volumes), base.digest)

@@ -266,7 +266,7 @@ class Reuse:
         if nodes is not self._nodes:
             self._nodes = nodes
             self._by_spec.clear()
-        spec = pod.shape.base or pod.shape
+        spec = pod.shape.template
         reused = (self._by_spec.pop(spec) or Reused(Trials(self._budgets))) if spec in self._by_spec else None
         self._by_spec[spec] = reused
         if len(self._by_spec) > MAX_SPECS:

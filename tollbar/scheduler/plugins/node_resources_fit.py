@@ -150,7 +150,7 @@ def after_device_class_change(pod: PodInfo, old: Object | None, new: Object) -> 
 
 def _amounts(pod: PodInfo) -> Sequence[tuple[str, int]]:
     """What Filter compares: all that the Pod requests more than nothing of, by name."""
-    memo = _memo(pod)
+    memo = pod.shape.template.memo
     found: Sequence[tuple[str, int]] | None = memo.get("NodeResourcesFit/amounts")
     if found is None:
         resources = pod.shape.requests.resources
@@ -161,17 +161,12 @@ def _amounts(pod: PodInfo) -> Sequence[tuple[str, int]]:
 
 def _counted(pod: PodInfo) -> Resources:
     """What the Pod counts as in the score: containers have defaults, and requests of the whole Pod do not count."""
-    memo = _memo(pod)
+    memo = pod.shape.template.memo
     found: Resources | None = memo.get("NodeResourcesFit/counted")
     if found is None:
         requests = podresources.requests({"spec": pod.spec}, missing=MISSING, pod_level=False)
         found = memo["NodeResourcesFit/counted"] = from_quantities(requests)
     return found
-
-
-def _memo(pod: PodInfo) -> dict[Any, Any]:
-    """That of all Pods which differ in labels and volumes alone: they request the same."""
-    return (pod.shape.base or pod.shape).memo
 
 
 def _empty(node: Object) -> NodeInfo:

@@ -76,7 +76,7 @@ class Counts:
         self, pod: PodInfo, action: str, constraints: tuple[Constraint, ...], nodes: Snapshot, *, all_keys: bool = True
     ) -> Steps[Counting]:
         """What these constraints count, all with this action; with `all_keys` on Nodes with the labels of all alone."""
-        spec = (pod.shape.base or pod.shape, action)
+        spec = (pod.shape.template, action)
         kept = self._by_spec.pop(spec, None)
         if kept is None or not kept.holds(constraints, nodes):
             if kept is not None:
