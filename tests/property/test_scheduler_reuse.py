@@ -157,7 +157,7 @@ def victims(simulation: Simulation, plugins: Framework, pod: PodInfo) -> Any:
     plugins.filter_nodes(state, pod, simulation.snapshot)
     handle.runner = plugins
     dry_run = _DryRun(handle, state, pod)
-    done(dry_run.progress(list(simulation.snapshot), len(simulation.snapshot)))
+    done(dry_run.run(list(simulation.snapshot), len(simulation.snapshot)))
     return dict(dry_run.statuses.by_node), dry_run.candidates
 
 

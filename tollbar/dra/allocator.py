@@ -97,7 +97,7 @@ class Allocation:
             pools.sort(key=_ORDER)
         search = Search(allocator.setting, node, asked, pools, allocator.tries_max)
         try:
-            yield from search.progress()
+            yield from search.run()
             if search.has_given_up:
                 limit = f"no solution within {allocator.tries_max} tries"
                 self.result = Failed(f"filter operation aborted: {limit}", timed_out=True)

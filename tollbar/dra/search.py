@@ -129,7 +129,7 @@ class Search:
         self._consumed: dict[Pool, dict[CounterId, int]] = {}
         """What the chosen devices consume of the counters of their pools."""
 
-    def progress(self) -> Iterator[None]:
+    def run(self) -> Iterator[None]:
         """Search until the end; each value is a pause.  Raises Unsolvable."""
         for claim in self._claims:
             if not claim.is_plain:

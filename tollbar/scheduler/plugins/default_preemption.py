@@ -79,7 +79,7 @@ class DefaultPreemption:
         nodes = self._potential_nodes(statuses)
         dry_run = _DryRun(self._handle, state, pod)
         if nodes:
-            yield from dry_run.progress(nodes, self._candidates_wanted(len(nodes)))
+            yield from dry_run.run(nodes, self._candidates_wanted(len(nodes)))
         if not dry_run.candidates:
             return dry_run.unhelpful()
         best = choose(dry_run.candidates)
@@ -135,7 +135,7 @@ class _DryRun:
     def candidates(self) -> list[Candidate]:
         return self._harmless + self._violating
 
-    def progress(self, nodes: Sequence[NodeInfo], wanted: int) -> Steps[None]:
+    def run(self, nodes: Sequence[NodeInfo], wanted: int) -> Steps[None]:
         """Look at one Node after the other until there are enough candidates, one of them without violation."""
         budgets = self._handle.listers.pod_disruption_budgets.values()
         snapshot, runner = self._handle.snapshot, self._handle.runner
@@ -151,7 +151,7 @@ class _DryRun:
             else:
                 trial = _Trial(runner, self._state, self._pod, node, of_pods)
                 try:
-                    found = yield from trial.progress(budgets)
+                    found = yield from trial.select_victims(budgets)
                 except _TrialFailed as error:
                     found = failed(str(error))
                 is_kept = self._keeps(kept, node.name)
@@ -223,10 +223,10 @@ class _Trial:
         self._of_pods = of_pods
         self._node = node
 
-    def progress(self, budgets: Iterable[Object]) -> Steps[Candidate | Status]:
+    def select_victims(self, budgets: Iterable[Object]) -> Steps[Candidate | Status]:
         """Take away all Pods of lower priority, then put back as many as fit, the most important ones first.
 
-        Those whose deletion violates a budget are put back before all others.
+        Those whose deletion violates a budget are put back before all others.  Source: SelectVictimsOnNode.
         """
         lower = [each for each in self._node.pods.values() if each.priority < self._pod.priority]
         self._state, self._node = self._state.clone(), self._node.copy()
