@@ -35,7 +35,7 @@ from tollbar.scheduler.framework.interface import MAX_SCORE, Arguments, Mask, Pl
 from tollbar.scheduler.framework.status import NOT_CONCERNED, SKIP, Status, unresolvable, unschedulable
 from tollbar.scheduler.plugins import spread_constraints
 from tollbar.scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, has_keys
-from tollbar.scheduler.plugins.spread_counts import Counted, Counts
+from tollbar.scheduler.plugins.spread_domains import ConstraintDomains, SpreadDomainsBySpec
 
 SKEWED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -46,7 +46,7 @@ _SCORE: Final = "PreScorePodTopologySpread"
 
 
 @dataclass(slots=True)
-class _Domains:
+class _MatchCounts:
     """How many matching Pods each domain of one constraint has.
 
     `counts` is by number of the domain in `column`, with one place more, always 0, for no domain; `existing` are the
@@ -62,9 +62,9 @@ class _Domains:
     _fits: Bools | None = None
 
     @classmethod
-    def of(cls, counted: Counted, pod: PodInfo, nodes: Snapshot) -> "_Domains":
-        matches_itself = counted.constraint.selector.matches(pod.labels)
-        return cls(counted.constraint, counted.column, counted.sums(pod, nodes), counted.existing, matches_itself)
+    def of(cls, domains: ConstraintDomains, pod: PodInfo, nodes: Snapshot) -> "_MatchCounts":
+        matches_itself = domains.constraint.selector.matches(pod.labels)
+        return cls(domains.constraint, domains.column, domains.sums(pod, nodes), domains.existing, matches_itself)
 
     @property
     def fits(self) -> Bools:
@@ -80,7 +80,7 @@ class _Domains:
         return self._fits
 
     def number(self, value: str) -> int:
-        """The place of the domain with this value of the label."""
+        """The number of the domain with this value of the label; -1, for no domain, if no Node has it."""
         found = self.column.find(value)
         return -1 if found is None else found
 
@@ -89,17 +89,17 @@ class _Domains:
         self.counts[self.number(value)] += count
         self._fits = None
 
-    def clone(self) -> "_Domains":
+    def clone(self) -> "_MatchCounts":
         return replace(self)
 
 
 @dataclass(slots=True)
 class _FilterState:
-    domains: list[_Domains] | None
+    counts: list[_MatchCounts] | None
     """By constraint; None where no Node has the labels of all constraints, so that nothing counts."""
 
     def clone(self) -> "_FilterState":
-        return _FilterState(None if self.domains is None else [each.clone() for each in self.domains])
+        return _FilterState(None if self.counts is None else [each.clone() for each in self.counts])
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class PodTopologySpread:
 
     def __init__(self, args: Arguments, handle: Handle) -> None:
         self._handle = handle
-        self._counts = Counts()
+        self._domains = SpreadDomainsBySpec()
         self._has_system_defaults = args.get("defaultingType", "System") == "System"
         given = cast("Sequence[Object]", args.get("defaultConstraints") or ())
         defaults = spread_constraints.SYSTEM_DEFAULTS if self._has_system_defaults else given
@@ -143,9 +143,9 @@ class PodTopologySpread:
     def _count(
         self, state: CycleState, pod: PodInfo, constraints: tuple[Constraint, ...], nodes: Snapshot
     ) -> Steps[None]:
-        counting = yield from self._counts.of(pod, HARD, constraints, nodes)
-        domains = [_Domains.of(each, pod, nodes) for each in counting.counted]
-        state.write(_FILTER, _FilterState(domains or None))
+        domains = yield from self._domains.of(pod, HARD, constraints, nodes)
+        counts = [_MatchCounts.of(each, pod, nodes) for each in domains.by_constraint]
+        state.write(_FILTER, _FilterState(counts or None))
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
         _change(state, pod, added, node, 1)
@@ -157,31 +157,31 @@ class PodTopologySpread:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         found = state.get(_FILTER, _FilterState)
-        if found.domains is None:
+        if found.counts is None:
             return NO_LABEL
-        for domains in found.domains:
-            value = node.labels.get(domains.constraint.topology_key)
+        for counts in found.counts:
+            value = node.labels.get(counts.constraint.topology_key)
             if value is None:
                 return NO_LABEL
-            if not domains.fits[domains.number(value)]:
+            if not counts.fits[counts.number(value)]:
                 return SKEWED
         return None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
         found = state.get(_FILTER, _FilterState)
-        mask: Mask = np.full(len(nodes), found.domains is not None)
-        for domains in found.domains or ():
-            mask &= domains.fits[domains.column.ordered(nodes.table.order)]
+        mask: Mask = np.full(len(nodes), found.counts is not None)
+        for counts in found.counts or ():
+            mask &= counts.fits[counts.column.ordered(nodes.table.order)]
         return mask
 
     def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
         found = state.get(_FILTER, _FilterState)
-        if found.domains is None:
+        if found.counts is None:
             return [NO_LABEL] * len(nodes)
         said = np.zeros(len(nodes), np.intp)
-        for domains in reversed(found.domains):  # the first one that does not hold has the last word
-            numbers = domains.column.ordered(nodes.table.order)
-            said[~domains.fits[numbers]] = 1
+        for counts in reversed(found.counts):  # the first one that does not hold has the last word
+            numbers = counts.column.ordered(nodes.table.order)
+            said[~counts.fits[numbers]] = 1
             said[numbers < 0] = 2
         return list(_ANSWERS[said])
 
@@ -196,13 +196,13 @@ class PodTopologySpread:
         nodes, table = self._handle.snapshot, self._handle.snapshot.table
         # With the system's defaults a Node without a zone still takes part in the spreading over hosts.
         needs_all_keys = bool(pod.spec.get("topologySpreadConstraints")) or not self._has_system_defaults
-        counting = yield from self._counts.of(pod, SOFT, constraints, nodes, all_keys=needs_all_keys)
+        domains = yield from self._domains.of(pod, SOFT, constraints, nodes, all_keys=needs_all_keys)
         rows = _rows(feasible, table)
-        is_placed = counting.placed[rows]
+        is_placed = domains.placed[rows]
         scored = rows[is_placed]
         scores = np.zeros(len(scored))
         if len(scored):
-            for each in counting.counted:  # in the order of the constraints, which decides how the sums are rounded
+            for each in domains.by_constraint:  # their order decides how the sums are rounded
                 is_host = each.constraint.topology_key == HOSTNAME
                 scores += (_over_hosts if is_host else _over_domains)(each, pod, nodes, scored)
         raw: Ints = np.zeros(table.capacity, np.int64)
@@ -281,18 +281,18 @@ def _rows(nodes: Sequence[NodeInfo], table: Table) -> NDArray[np.intp]:
     return np.fromiter(map(table.rows.__getitem__, map(attrgetter("name"), nodes)), np.intp, len(nodes))
 
 
-def _over_hosts(counted: Counted, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
+def _over_hosts(domains: ConstraintDomains, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
     """What a constraint adds to the score of the Nodes in the rows `scored`, where each Node is a domain.
 
     Each counts its own Pods, whatever the inclusion policies say.
     """
-    on_node = counted.constraint.group(pod, nodes).counts[scored]
-    return _weighted(counted.constraint, counted.column.ids[scored], on_node, len(scored))
+    on_node = domains.constraint.group(pod, nodes).counts[scored]
+    return _weighted(domains.constraint, domains.column.ids[scored], on_node, len(scored))
 
 
-def _over_domains(counted: Counted, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
+def _over_domains(domains: ConstraintDomains, pod: PodInfo, nodes: Snapshot, scored: NDArray[np.intp]) -> Floats:
     """The same where a domain has several Nodes: the Pods on those of them that are eligible count."""
-    column, sums = counted.column, counted.sums(pod, nodes)
+    column, sums = domains.column, domains.sums(pod, nodes)
     ids = column.ids[scored]
     seen = np.zeros(column.size + 1, np.bool_)
     seen[ids] = True
@@ -300,11 +300,11 @@ def _over_domains(counted: Counted, pod: PodInfo, nodes: Snapshot, scored: NDArr
     if empty is not None:
         # Nodes without the label are in one domain with those whose label is empty.
         sums = sums.copy()
-        nowhere = counted.eligible.mask & (column.ids < 0)
-        sums[empty] += counted.constraint.group(pod, nodes).counts[nowhere].sum()
+        nowhere = domains.eligible.mask & (column.ids < 0)
+        sums[empty] += domains.constraint.group(pod, nodes).counts[nowhere].sum()
         seen[empty] |= seen[-1]
         seen[-1] = False
-    return _weighted(counted.constraint, ids, sums[ids], int(seen.sum()))
+    return _weighted(domains.constraint, ids, sums[ids], int(seen.sum()))
 
 
 def _weighted(constraint: Constraint, ids: NDArray[np.intp], counts: NDArray[np.integer[Any]], domains: int) -> Floats:
@@ -314,13 +314,13 @@ def _weighted(constraint: Constraint, ids: NDArray[np.intp], counts: NDArray[np.
 
 def _change(state: CycleState, pod: PodInfo, changed: PodInfo, node: NodeInfo, count: int) -> None:
     """Count a Pod that came to the Node (1) or left it (-1).  Terminating Pods count here, as in kube-scheduler."""
-    counted = state.get(_FILTER, _FilterState).domains or ()
+    counted = state.get(_FILTER, _FilterState).counts or ()
     if changed.key.namespace != pod.key.namespace or not has_keys(node.labels, [each.constraint for each in counted]):
         return
-    for domains in counted:
-        constraint = domains.constraint
+    for counts in counted:
+        constraint = counts.constraint
         if constraint.selector.matches(changed.labels) and constraint.includes(pod, node):
-            domains.add(node.labels[constraint.topology_key], count)
+            counts.add(node.labels[constraint.topology_key], count)
 
 
 def _is_involved(changed: PodInfo, pod: PodInfo) -> bool:

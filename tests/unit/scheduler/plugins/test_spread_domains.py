@@ -14,7 +14,7 @@ from tollbar.scheduler.cache.domains import DomainSums
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import NodesAt, Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.plugins import spread_counts
+from tollbar.scheduler.plugins import spread_domains
 from tollbar.scheduler.plugins.pod_topology_spread import PodTopologySpread
 
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}
@@ -132,7 +132,7 @@ def test_pods_of_one_spec_may_have_constraints_of_their_own(counted: list[Domain
 
 
 def test_counts_are_kept_of_so_many_specs(counted: list[DomainSums], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spread_counts, "MAX_SPECS", 2)  # one for each action
+    monkeypatch.setattr(spread_domains, "MAX_SPECS", 2)  # one for each action
     world = World()
     check(world, counted, 2, spreading(nodeSelector={"rack": "r1"}))
     check(world, counted, 2)

@@ -1,6 +1,6 @@
-"""What spread constraints count, kept from one Pod to the next of the same spec until a Node changes.
+"""The topology domains over which constraints spread Pods, kept from one Pod to the next of the same spec.
 
-That is on which Nodes Pods count; how many there are in each domain is kept with it, as Pods come and go.
+They hold until a Node changes.  How many Pods each domain has is kept with them, as Pods come and go.
 """
 
 from collections import OrderedDict
@@ -19,13 +19,14 @@ from tollbar.scheduler.cache.table import Bools, Ints
 from tollbar.scheduler.plugins.spread_constraints import Constraint, Eligible, with_keys
 
 MAX_SPECS: Final = 64
-"""For how many specs and actions it is kept; at 5,000 Nodes that of a constraint takes some 50 KB."""
+"""For how many specs and actions domains are kept; at 5,000 Nodes those of a constraint take some 50 KB."""
 
 
-class Counted:
-    """Of one constraint, the Nodes on which Pods count, and the numbers in `column` of domains that have such a Node.
+class ConstraintDomains:
+    """The domains of one constraint: those with a Node on which Pods count.
 
-    The number of Nodes without the label is -1; they count where no constraint of the Pod's own asks for it.
+    `eligible` are the Nodes on which Pods count, `existing` the numbers of their domains in `column`.  The number of
+    Nodes without the label is -1; they count where no constraint of the Pod's own asks for it.
     """
 
     def __init__(self, constraint: Constraint, nodes: Snapshot, eligible: Bools) -> None:
@@ -40,56 +41,60 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
-    """What the constraints of a spec count in these Nodes, at this version of theirs.
+class SpreadDomains:
+    """The domains of a Pod's constraints in these Nodes, as they are at this version of the Nodes.
 
-    `placed` are the Nodes that are in a domain of each constraint that asks for its label, by row.
+    `by_constraint` is in the order of the constraints, and empty where no Node is placed.  `placed` are the Nodes, by
+    row, that are in a domain of each constraint that asks for its label.
     """
 
     constraints: tuple[Constraint, ...]
     placed: Bools
-    counted: Sequence[Counted]
+    by_constraint: Sequence[ConstraintDomains]
     nodes: Snapshot
     version: int
 
-    def holds(self, constraints: tuple[Constraint, ...], nodes: Snapshot) -> bool:
-        """Whether it is what these constraints count now."""
+    def hold(self, constraints: tuple[Constraint, ...], nodes: Snapshot) -> bool:
+        """Whether these are the domains of these constraints now."""
         return (
             nodes is self.nodes
             and nodes.changed_nodes.version == self.version
-            and all(nodes.table.label(each.constraint.topology_key) is each.column for each in self.counted)
+            and all(nodes.table.label(each.constraint.topology_key) is each.column for each in self.by_constraint)
             and constraints == self.constraints
         )
 
     def forget(self) -> None:
-        """Free the sums that the snapshot keeps for it: nobody asks for it any more."""
-        self.nodes.groups.forget([each.eligible for each in self.counted])
+        """Free the sums that the snapshot keeps for them: nobody asks for these any more."""
+        self.nodes.groups.forget([each.eligible for each in self.by_constraint])
 
 
-class Counts:
-    """What is kept of several specs; besides its spec, what is counted for a Pod depends on its constraints alone."""
+class SpreadDomainsBySpec:
+    """The domains that were asked for lately; they depend on the Pod's spec and on its constraints alone."""
 
     def __init__(self) -> None:
-        self._by_spec: OrderedDict[tuple[Shape, str], Counting] = OrderedDict()
+        self._by_spec: OrderedDict[tuple[Shape, str], SpreadDomains] = OrderedDict()
 
     def of(
         self, pod: PodInfo, action: str, constraints: tuple[Constraint, ...], nodes: Snapshot, *, all_keys: bool = True
-    ) -> Steps[Counting]:
-        """What these constraints count, all with this action; with `all_keys` on Nodes with the labels of all alone."""
+    ) -> Steps[SpreadDomains]:
+        """The domains of these constraints, all with this action (whenUnsatisfiable).
+
+        With `all_keys` only Nodes count that have the labels of all of them.
+        """
         spec = (pod.shape.template, action)
         kept = self._by_spec.pop(spec, None)
-        if kept is None or not kept.holds(constraints, nodes):
+        if kept is None or not kept.hold(constraints, nodes):
             if kept is not None:
                 kept.forget()
             version = nodes.changed_nodes.version
             placed = with_keys(nodes.table, constraints if all_keys else ())
-            counted: list[Counted] = []
+            by_constraint: list[ConstraintDomains] = []
             if placed.any():
                 eligible = Eligible(pod, nodes.table, placed)
                 for constraint in constraints:
-                    counted.append(Counted(constraint, nodes, eligible.of(constraint)))
+                    by_constraint.append(ConstraintDomains(constraint, nodes, eligible.of(constraint)))
                     yield
-            kept = Counting(constraints, placed, counted, nodes, version)
+            kept = SpreadDomains(constraints, placed, by_constraint, nodes, version)
         self._by_spec[spec] = kept
         if len(self._by_spec) > MAX_SPECS:
             self._by_spec.popitem(last=False)[1].forget()
