@@ -66,7 +66,7 @@ Terms: TypeAlias = tuple[_Term, ...]
 
 
 @dataclass(slots=True)
-class _Domains:
+class _DomainCounts:
     """A number for each domain of one topology key.
 
     `sums` is by number of the domain in `column`, with one place more, always 0, for Nodes without the label.
@@ -82,14 +82,14 @@ class _Domains:
         return None if value is None else self.column.find(value)
 
 
-class _Sums:
-    """A number for each domain of each topology key that matters."""
+class _TopologyCounts:
+    """How many Pods each domain of each topology key counts, or in the score the sum of their weights."""
 
     def __init__(self, nodes: Snapshot) -> None:
         self.is_touched = False
         """Whether anything was added, be it that the numbers have come to 0 again."""
         self._nodes = nodes
-        self._domains: dict[str, _Domains] = {}
+        self._domains: dict[str, _DomainCounts] = {}
 
     def add_pods(self, key: str, counted: Group | TermPods, weight: int = 1) -> None:
         """Add the Pods of a group, or those that have a term."""
@@ -136,7 +136,7 @@ class _Sums:
         return total
 
     @property
-    def domains(self) -> Collection[_Domains]:
+    def domains(self) -> Collection[_DomainCounts]:
         """By topology key."""
         return self._domains.values()
 
@@ -145,17 +145,17 @@ class _Sums:
         """Whether all numbers are 0."""
         return not any(each.sums.any() for each in self._domains.values())
 
-    def clone(self) -> "_Sums":
-        copied = _Sums(self._nodes)
+    def clone(self) -> "_TopologyCounts":
+        copied = _TopologyCounts(self._nodes)
         copied.is_touched = self.is_touched
         copied._domains = {key: replace(each, sums=each.sums.copy()) for key, each in self._domains.items()}
         return copied
 
-    def _of(self, key: str) -> _Domains:
+    def _of(self, key: str) -> _DomainCounts:
         found = self._domains.get(key)
         if found is None:
             column = self._nodes.table.label(key)
-            found = self._domains[key] = _Domains(key, column, np.zeros(column.size + 1, np.int64))
+            found = self._domains[key] = _DomainCounts(key, column, np.zeros(column.size + 1, np.int64))
         return found
 
 
@@ -165,55 +165,60 @@ class _FilterState:
     namespace_labels: Mapping[str, str]
     affinity: Terms
     anti_affinity: Terms
-    near: _Sums
+    affinity_counts: _TopologyCounts
     """How many Pods match all terms of `affinity`, once for each of them."""
-    away: _Sums
+    anti_affinity_counts: _TopologyCounts
     """How many Pods match a term of `anti_affinity`."""
-    unwelcome: _Sums
+    existing_anti_affinity_counts: _TopologyCounts
     """How many required anti-affinity terms of Pods on Nodes match this Pod."""
 
     def clone(self) -> "_FilterState":
-        return replace(self, near=self.near.clone(), away=self.away.clone(), unwelcome=self.unwelcome.clone())
+        return replace(
+            self,
+            affinity_counts=self.affinity_counts.clone(),
+            anti_affinity_counts=self.anti_affinity_counts.clone(),
+            existing_anti_affinity_counts=self.existing_anti_affinity_counts.clone(),
+        )
 
     def count(self, nodes: Snapshot) -> Steps[None]:
         """Count the Pods of all Nodes.  A selector that is asked for the first time may look at every shape of Pods."""
         if self.affinity:
             matching = nodes.groups.group(*(term.pods for term in self.affinity))
             for term in self.affinity:
-                self.near.add_pods(term.topology_key, matching)
+                self.affinity_counts.add_pods(term.topology_key, matching)
                 yield
         for term in self.anti_affinity:
-            self.away.add_pods(term.topology_key, nodes.groups.group(term.pods))
+            self.anti_affinity_counts.add_pods(term.topology_key, nodes.groups.group(term.pods))
             yield
         for each in nodes.groups.terms(TermKind.REQUIRED_ANTI_AFFINITY, self.pod, self.namespace_labels):
-            self.unwelcome.add_term(each)
+            self.existing_anti_affinity_counts.add_term(each)
 
     def add(self, other: PodInfo, node: NodeInfo, count: int) -> None:
         """Count a Pod that came to the Node (1) or left it (-1)."""
-        if self._is_near(other):
+        if self._matches_affinity(other):
             for term in self.affinity:
-                self.near.add_pod(term.topology_key, node, count)
+                self.affinity_counts.add_pod(term.topology_key, node, count)
         for term in self.anti_affinity:
             if term.pods.matches(other.shape):
-                self.away.add_pod(term.topology_key, node, count)
+                self.anti_affinity_counts.add_pod(term.topology_key, node, count)
         for theirs in other.shape.anti_affinity:
             if theirs.matches(self.pod, self.namespace_labels):
-                self.unwelcome.add_pod(theirs.topology_key, node, count)
+                self.existing_anti_affinity_counts.add_pod(theirs.topology_key, node, count)
 
     @property
     def is_first(self) -> bool:
         """Whether it is the first Pod of a group that wants to be together: it alone matches its terms."""
-        return self._is_near(self.pod) and self.near.is_zero
+        return self._matches_affinity(self.pod) and self.affinity_counts.is_zero
 
     def free(self) -> dict[IdColumn[str], Bools]:
         """In which domains no Pod keeps this one away, by number of the domain, with the last place for none."""
         found: dict[IdColumn[str], Bools] = {}
-        for each in chain(self.away.domains, self.unwelcome.domains):
+        for each in chain(self.anti_affinity_counts.domains, self.existing_anti_affinity_counts.domains):
             is_free = each.sums <= 0
             found[each.column] = found[each.column] & is_free if each.column in found else is_free
         return found
 
-    def _is_near(self, other: PodInfo) -> bool:
+    def _matches_affinity(self, other: PodInfo) -> bool:
         """Whether all terms of `affinity` are about this Pod; false without terms."""
         return bool(self.affinity) and all(term.pods.matches(other.shape) for term in self.affinity)
 
@@ -255,10 +260,10 @@ class InterPodAffinity:
     def _count(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Steps[Status | None]:
         affinity = yield from self._terms(pod, TermKind.REQUIRED_AFFINITY)
         anti_affinity = yield from self._terms(pod, TermKind.REQUIRED_ANTI_AFFINITY)
-        sums = (_Sums(nodes) for _ in range(3))
-        found = _FilterState(pod, self._namespace_labels(pod), affinity, anti_affinity, *sums)
+        counts = (_TopologyCounts(nodes) for _ in range(3))
+        found = _FilterState(pod, self._namespace_labels(pod), affinity, anti_affinity, *counts)
         yield from found.count(nodes)
-        if not affinity and not anti_affinity and not found.unwelcome.is_touched:
+        if not affinity and not anti_affinity and not found.existing_anti_affinity_counts.is_touched:
             return SKIP
         state.write(_FILTER, found)
         return None
@@ -276,19 +281,19 @@ class InterPodAffinity:
         keys = [term.topology_key for term in found.affinity]
         if not all(key in node.labels for key in keys):
             return AFFINITY
-        if not all(found.near.has(key, node) for key in keys) and not found.is_first:
+        if not all(found.affinity_counts.has(key, node) for key in keys) and not found.is_first:
             return AFFINITY
-        if any(found.away.has(term.topology_key, node) for term in found.anti_affinity):
+        if any(found.anti_affinity_counts.has(term.topology_key, node) for term in found.anti_affinity):
             return ANTI_AFFINITY
-        return EXISTING_ANTI_AFFINITY if found.unwelcome.has_any(node) else None
+        return EXISTING_ANTI_AFFINITY if found.existing_anti_affinity_counts.has_any(node) else None
 
     def filter_nodes(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Mask:
         found = state.get(_FILTER, _FilterState)
         mask: Mask = np.ones(len(nodes), np.bool_)
         is_first, order = found.is_first, nodes.table.order
-        for near in found.near.domains:
-            numbers = near.column.ordered(order)
-            mask &= numbers >= 0 if is_first else (near.sums > 0)[numbers]
+        for each in found.affinity_counts.domains:
+            numbers = each.column.ordered(order)
+            mask &= numbers >= 0 if is_first else (each.sums > 0)[numbers]
         for column, is_free in found.free().items():
             mask &= is_free[column.ordered(order)]
         return mask
@@ -296,12 +301,12 @@ class InterPodAffinity:
     def filter_reasons(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> list[Status | None]:
         found = state.get(_FILTER, _FilterState)
         said, order = np.zeros(len(nodes), np.intp), nodes.table.order
-        for each in found.unwelcome.domains:
+        for each in found.existing_anti_affinity_counts.domains:
             said[each.sums[each.column.ordered(order)] > 0] = 3
-        for each in found.away.domains:
+        for each in found.anti_affinity_counts.domains:
             said[each.sums[each.column.ordered(order)] > 0] = 2
         is_first = found.is_first
-        for each in found.near.domains:
+        for each in found.affinity_counts.domains:
             numbers = each.column.ordered(order)
             said[numbers < 0 if is_first else each.sums[numbers] <= 0] = 1
         return list(_ANSWERS[said])
@@ -315,7 +320,7 @@ class InterPodAffinity:
     def _weigh(self, state: CycleState, pod: PodInfo) -> Steps[Status | None]:
         """Score all Nodes: the weights of the terms that hold in their domains."""
         snapshot = self._handle.snapshot
-        sums, groups = _Sums(snapshot), snapshot.groups
+        sums, groups = _TopologyCounts(snapshot), snapshot.groups
         for kind, sign in ((TermKind.PREFERRED_AFFINITY, 1), (TermKind.PREFERRED_ANTI_AFFINITY, -1)):
             for term in (yield from self._terms(pod, kind)):
                 sums.add_pods(term.topology_key, groups.group(term.pods), sign * term.weight)
