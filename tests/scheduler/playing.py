@@ -163,7 +163,7 @@ class Player:
         return {"events": [event.label for event in events]} if events else {}
 
     def _describe(self) -> Object:
-        places = self._queue.places()
+        places = self._queue.pods_by_queue()
         found: Object = {place: [each.pod.uid for each in pods] for place, pods in places.items()}
         nominated = {node: [pod.uid for pod in self._nominator.nominated_pods(node)] for node in NODES}
         return found | {

@@ -81,7 +81,7 @@ async def test_what_happens_while_the_queue_is_being_filled_is_not_lost() -> Non
     world.manager.fill([pod("new"), pods[248].but("spec.nodeName", "n1").but("metadata.resourceVersion", "999")])
     await turns(2000)
     await world.stop()
-    waiting = {each.pod.key.name for place in world.queue.places().values() for each in place}
+    waiting = {each.pod.key.name for place in world.queue.pods_by_queue().values() for each in place}
     assert waiting == {"new", *(f"p{number}" for number in range(1, 248))}
 
 

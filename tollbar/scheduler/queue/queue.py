@@ -129,7 +129,7 @@ class SchedulingQueue:
         It waits for an event, unless there was an error or one that helps has happened since the Pod was popped.
         """
         try:
-            if self._find(queued.pod.key) is not None:
+            if self.get(queued.pod.key) is not None:
                 return False
             if queued.rejectors:
                 queued.unschedulable_count += 1
@@ -173,7 +173,7 @@ class SchedulingQueue:
                 self.in_flight.happened(event, old, new)
             return
         key = old.key
-        queued = self._find(key)
+        queued = self.get(key)
         if queued is None:
             self.add(new)
             return
@@ -263,8 +263,8 @@ class SchedulingQueue:
             "gated": gated,
         }
 
-    def places(self) -> dict[str, list[QueuedPod]]:
-        """All Pods by the queue that they wait in; active and both kinds of back-off in the order of popping."""
+    def pods_by_queue(self) -> dict[str, list[QueuedPod]]:
+        """All waiting Pods; those in `active`, `backoff` and `errorBackoff` in the order of popping."""
         return {
             "active": self._active.in_order(),
             "backoff": self._backoff.rejected(),
@@ -274,8 +274,8 @@ class SchedulingQueue:
         }
 
     def get(self, key: Key) -> QueuedPod | None:
-        """The waiting Pod of this key."""
-        return self._find(key)
+        """The waiting Pod of this key, wherever it waits; None if it does not, or is in flight."""
+        return self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
 
     # How Pods move.
 
@@ -367,9 +367,6 @@ class SchedulingQueue:
         if queued.pod.key not in self._unschedulable:
             self._metrics.incoming("unschedulable", label)
         self._unschedulable.put(queued)
-
-    def _find(self, key: Key) -> QueuedPod | None:
-        return self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
 
     def _count_rejectors(self, queued: QueuedPod, change: int) -> None:
         for plugin in queued.rejectors:

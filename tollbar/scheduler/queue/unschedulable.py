@@ -1,8 +1,8 @@
 """Pods that wait for an event: rejected in their last attempt, or gated.
 
-They are filed by the plugins that can let them go, so that an event touches only those that it can concern.
+They are indexed by the plugins that can let them go, so that an event touches only those that it can concern.
 
-Source: pkg/scheduler/backend/queue/unschedulable_entities.go; the files by plugin are Tollbar's own.
+Source: pkg/scheduler/backend/queue/unschedulable_entities.go; the index is Tollbar's own.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,9 +18,10 @@ Concerned: TypeAlias = Mapping[str, Collection[Key] | None]
 class UnschedulablePods:
     def __init__(self) -> None:
         self._pods: dict[Key, QueuedPod] = {}
-        self._files: dict[str, dict[str, dict[Key, QueuedPod]]] = {}
+        self._by_plugins: dict[str, dict[str, dict[Key, QueuedPod]]] = {}
         """By the plugin that gates them, empty for none, and by each plugin that rejected them."""
-        self._filed: dict[Key, tuple[str, Collection[str]]] = {}
+        self._plugins_of: dict[Key, tuple[str, Collection[str]]] = {}
+        """The plugins by which a Pod is indexed: the one that gates it, and those that rejected it."""
         self._gated = 0
 
     def __len__(self) -> int:
@@ -41,32 +42,32 @@ class UnschedulablePods:
         return self._pods.get(key)
 
     def put(self, queued: QueuedPod) -> None:
-        """Add a Pod, or file it anew after its plugins have changed."""
+        """Add a Pod, or index it anew after its plugins have changed."""
         key = queued.pod.key
         self.remove(key)
         self._pods[key] = queued
-        self._filed[key] = (queued.gating_plugin, queued.rejectors)
+        self._plugins_of[key] = (queued.gating_plugin, queued.rejectors)
         self._gated += queued.is_gated
-        files = self._files.setdefault(queued.gating_plugin, {})
+        by_rejector = self._by_plugins.setdefault(queued.gating_plugin, {})
         for plugin in queued.rejectors:
-            files.setdefault(plugin, {})[key] = queued
+            by_rejector.setdefault(plugin, {})[key] = queued
 
     def remove(self, key: Key) -> QueuedPod | None:
         if key not in self._pods:
             return None
-        gate, rejectors = self._filed.pop(key)
+        gate, rejectors = self._plugins_of.pop(key)
         for plugin in rejectors:
-            del self._files[gate][plugin][key]
+            del self._by_plugins[gate][plugin][key]
         self._gated -= bool(gate)
         return self._pods.pop(key)
 
     def concerned(self, by: Concerned) -> list[QueuedPod]:
         """The Pods that an event can concern; gated ones only if the plugin that gates them registered for it."""
         found: dict[Key, QueuedPod] = {}
-        for gate, files in self._files.items():
+        for gate, by_rejector in self._by_plugins.items():
             if gate and gate not in by:
                 continue
             for plugin, keys in by.items():
-                filed = files.get(plugin, {})
-                found.update(filed if keys is None else {key: filed[key] for key in keys if key in filed})
+                rejected = by_rejector.get(plugin, {})
+                found.update(rejected if keys is None else {key: rejected[key] for key in keys if key in rejected})
         return list(found.values())

@@ -157,4 +157,5 @@ class World:
 
     def places(self) -> dict[str, list[str]]:
         """Names by queue, without the empty ones."""
-        return {place: [queued.pod.key.name for queued in pods] for place, pods in self.queue.places().items() if pods}
+        waiting = self.queue.pods_by_queue().items()
+        return {place: [queued.pod.key.name for queued in pods] for place, pods in waiting if pods}
