@@ -189,7 +189,7 @@ class Cluster:
         nobody: Any = None
         told: Any = _Untold()
         self.scheduler = assemble(
-            profiles_of(registry.configuration(registry.ALONE), registry.registry()),
+            profiles_of(registry.configuration(registry.ONLY_SCHEDULER), registry.available()),
             Settings(),
             self.caches.store,
             nobody,

@@ -35,7 +35,7 @@ _IN_FLIGHT: Final = 1024
 _STATUS_DELAY: Final = 0.25
 """Seconds: most bindings take less, and whoever adds Nodes for Pods that find none takes longer."""
 _NO_CALLS: Final[Any] = None
-_NOWHERE: Final = Handle(
+_UNCONNECTED: Final = Handle(
     snapshot=Snapshot(),
     nominator=NominatedPods(lambda _key: None),
     dra=None,
@@ -43,7 +43,7 @@ _NOWHERE: Final = Handle(
     now=float,
     monotonic=float,
 )
-"""Plugins are made once to find out whether their arguments are right, before anything is connected."""
+"""With it plugins are made once, to find out whether their arguments are right before anything is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ def _load(path: str | None, overrides: Mapping[str, object]) -> _Configured:
     """Raises `tollbar.runtime.config.ConfigError`, with the place in the file."""
     try:
         scheduler = registry.configuration(_WITHOUT_FILE if path is None else Path(path).read_text(encoding="utf-8"))
-        available = registry.registry()
+        available = registry.available()
         profiles = {each.scheduler_name: each for each in scheduler.profiles}
         check_queue_sort(
-            profiles, {name: registry.plugins(each, available, _NOWHERE) for name, each in profiles.items()}
+            profiles, {name: registry.plugins(each, available, _UNCONNECTED) for name, each in profiles.items()}
         )
     except (OSError, UnicodeDecodeError) as error:
         raise config.ConfigError((("", f"cannot read {path}: {error}"),)) from None
@@ -92,7 +92,7 @@ async def _setup(configuration: SchedulerConfiguration, manager: Manager) -> Non
         initial_backoff=configuration.pod_initial_backoff_seconds,
         max_backoff=configuration.pod_max_backoff_seconds,
     )
-    setup(manager, profiles_of(configuration, registry.registry()), settings, status_delay=_STATUS_DELAY)
+    setup(manager, profiles_of(configuration, registry.available()), settings, status_delay=_STATUS_DELAY)
 
 
 command = options.command(

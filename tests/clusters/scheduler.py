@@ -49,8 +49,9 @@ FAULTS: Final = (*BEFORE, *AFTER, REPEATED)
 
 def enabling(plugin: str) -> Object:
     """The configuration of a cluster's only scheduler that has this plugin as well."""
-    (profile,) = registry.ALONE["profiles"]
-    return {**registry.ALONE, "profiles": [{**profile, "plugins": {"multiPoint": {"enabled": [{"name": plugin}]}}}]}
+    (profile,) = registry.ONLY_SCHEDULER["profiles"]
+    enabled = {"multiPoint": {"enabled": [{"name": plugin}]}}
+    return {**registry.ONLY_SCHEDULER, "profiles": [{**profile, "plugins": enabled}]}
 
 
 def node(name: str, *, cpu: str = "4", **spec: Any) -> Built:
@@ -231,7 +232,7 @@ class World:
         *,
         plugins: registry.Registry | None = None,
         settings: Settings | None = None,
-        configuration: Object = registry.ALONE,
+        configuration: Object = registry.ONLY_SCHEDULER,
         clock: Clock | None = None,
         status_delay: float = 0.0,
     ) -> None:

@@ -30,7 +30,7 @@ def simulation(target: Path, more: Iterable[Path] = ()) -> None:
 
 def explanation(target: Path, name: str = "large-model-") -> None:
     """The page of `tollbar explain pod` about the Pod whose name begins so."""
-    scheduler = registry.configuration(registry.ALONE)
+    scheduler = registry.configuration(registry.ONLY_SCHEDULER)
     wanted = plan(inputs.read(list(map(str, FILES)), None, "default"), None, [], timestamps.parse(_START))
     copy = copy_of(play(wanted, scheduler, for_page=True), wanted, scheduler)
     pod = next(each for each in copy.objects(PODS) if key_of(each).name.startswith(name))

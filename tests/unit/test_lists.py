@@ -44,7 +44,7 @@ class Api:
 
 async def schedule(manager: Manager) -> None:
     configuration = registry.configuration(f"apiVersion: {API_VERSION}\nkind: {KIND}")
-    setup(manager, profiles_of(configuration, registry.registry()), Settings())
+    setup(manager, profiles_of(configuration, registry.available()), Settings())
 
 
 PROCESSES: dict[str, tuple[Callable[[Manager], Awaitable[None]], set[str]]] = {

@@ -201,7 +201,7 @@ async def _live(cluster: console.Cluster) -> ClusterDump:
 
 def _configured(path: Path | None) -> SchedulerConfiguration:
     try:
-        return registry.configuration(registry.ALONE if path is None else path.read_text(encoding="utf-8"))
+        return registry.configuration(registry.ONLY_SCHEDULER if path is None else path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         console.say(f"Error: {path}: {getattr(error, 'strerror', None) or 'not text in UTF-8'}")
     except ConfigError as error:

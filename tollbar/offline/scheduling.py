@@ -95,7 +95,7 @@ class OfflineScheduler:
         now: Callable[[], float],
         configuration: SchedulerConfiguration | None = None,
     ) -> None:
-        given = configuration or registry.configuration(registry.ALONE)
+        given = configuration or registry.configuration(registry.ONLY_SCHEDULER)
         self.dra = dra_manager(store)
         self.snapshot = Snapshot()
         self._listers = scheduling.listers(store)
@@ -104,7 +104,7 @@ class OfflineScheduler:
         self._pods: dict[Key, PodInfo] = {}
         self._nominator = NominatedPods(self._pods.get)
         self._percentage = given.percentage_of_nodes_to_score
-        self._plugins = IN_TREE if configuration is None else registry.registry()
+        self._plugins = IN_TREE if configuration is None else registry.available()
         self._profiles = {each.scheduler_name: each for each in given.profiles}
         self._frameworks = {name: self._framework(each, self._handle()) for name, each in self._profiles.items()}
         store(scheduling.NODES).subscribe(self._on_node)

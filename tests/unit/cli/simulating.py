@@ -38,7 +38,7 @@ def node(name: str, *taints: Object, cpu: str = "4") -> Built:
 
 
 def configuration() -> SchedulerConfiguration:
-    return registry.configuration(registry.ALONE)
+    return registry.configuration(registry.ONLY_SCHEDULER)
 
 
 def planned(objects: Iterable[Object], *pods: Object) -> Plan:

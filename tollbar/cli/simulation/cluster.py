@@ -129,7 +129,7 @@ class SimulatedCluster:
         )
         self._quiet = max(_QUIET, scheduler.pod_max_backoff_seconds + _BESIDE_BACKOFF)
         self._names = frozenset(each.scheduler_name for each in scheduler.profiles)
-        self._scheduler = setup(manager, profiles_of(scheduler, registry.registry()), settings, observe)
+        self._scheduler = setup(manager, profiles_of(scheduler, registry.available()), settings, observe)
         self._scheduler.rest = loop.rest
         self.api.follow(manager.caches.stores.values())
         for store in manager.caches.stores.values():

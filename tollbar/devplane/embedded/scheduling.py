@@ -42,7 +42,7 @@ class SchedulerController:
             EventApi(api), controller="scheduler", instance="embedded", clock=registry.clock, metrics=metrics
         )
         self._scheduler = assemble(
-            profiles_of(plugins.configuration(plugins.ALONE), plugins.IN_TREE),
+            profiles_of(plugins.configuration(plugins.ONLY_SCHEDULER), plugins.IN_TREE),
             Settings(),
             caches.store,
             api,

@@ -64,8 +64,8 @@ IN_TREE: Final[Registry] = {
     )
 }
 MISSING: Final = profiles.IN_TREE - IN_TREE.keys()
-"""The plugins of kube-scheduler that are not there."""
-ALONE: Final[Object] = {
+"""The plugins of kube-scheduler that this one does not have."""
+ONLY_SCHEDULER: Final[Object] = {
     "apiVersion": API_VERSION,
     "kind": KIND,
     "profiles": [
@@ -78,8 +78,11 @@ ALONE: Final[Object] = {
 """The configuration of a cluster's only scheduler: kube-scheduler's defaults, and all devices are its own."""
 
 
-def registry() -> Registry:
-    """All plugins by name.  ConfigError for an entry point that cannot be loaded, or whose name is taken."""
+def available() -> Registry:
+    """The plugins that ship with the scheduler, and those of other packages.
+
+    Raises ConfigError for an entry point that cannot be loaded, or whose name is taken.
+    """
     found: dict[str, Factory] = dict(IN_TREE)
     for each in entry_points(group=GROUP):
         if each.name in found:
@@ -89,18 +92,18 @@ def registry() -> Registry:
 
 
 def configuration(given: str | Object) -> SchedulerConfiguration:
-    """The configuration in the text of a file, or decoded; with the default plugins that there are.
+    """A KubeSchedulerConfiguration in the text of a file, or decoded, with its defaults filled in.
 
-    Raises ConfigError.
+    Default plugins of kube-scheduler that this scheduler does not have (`MISSING`) are left out.  Raises ConfigError.
     """
     return load(given, MISSING)
 
 
-def plugins(profile: Profile, available: Registry, handle: Handle) -> Plugins:
+def plugins(profile: Profile, known: Registry, handle: Handle) -> Plugins:
     """Make the plugins of a profile, and put them at their extension points.  Raises ConfigError."""
     return profiles.expand(
         profile,
-        {name: _made(profile, name, available[name], handle) for name in profiles.needed(profile) if name in available},
+        {name: _made(profile, name, known[name], handle) for name in profiles.needed(profile) if name in known},
     )
 
 

@@ -145,7 +145,7 @@ def test_which_plugins_of_the_default_profile_a_spec_does_not_concern(name: str)
     (profile,) = registry.configuration(DEFAULTS).profiles
     own = handle()
     own.snapshot = NODES
-    plugins = registry.plugins(profile, registry.registry(), own)
+    plugins = registry.plugins(profile, registry.available(), own)
     state, given = CycleState(), pod(name, **spec)
 
     assert (

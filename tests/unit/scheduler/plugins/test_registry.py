@@ -40,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def made(text: str) -> Plugins:
     (profile,) = registry.configuration(HEAD + text).profiles
-    return registry.plugins(profile, registry.registry(), handle())
+    return registry.plugins(profile, registry.available(), handle())
 
 
 def test_every_plugin_has_the_name_under_which_it_is_known() -> None:

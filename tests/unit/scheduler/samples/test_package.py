@@ -36,7 +36,7 @@ def documents(name: str) -> list[Any]:
 
 @pytest.mark.behaviour(35)
 def test_every_plugin_is_found_under_its_name() -> None:
-    found = registry.registry()
+    found = registry.available()
 
     assert {name: getattr(found[name], "name", "") for name in ENTRY_POINTS} == {name: name for name in ENTRY_POINTS}
 
@@ -60,7 +60,7 @@ class World:
         self.handle.activate = lambda pods: self.activated.extend(each.key.name for each in pods)
         self.activated: list[str] = []
         (profile,) = registry.configuration((EXAMPLE / "scheduler.yaml").read_text()).profiles
-        plugins = registry.plugins(profile, registry.registry(), self.handle)
+        plugins = registry.plugins(profile, registry.available(), self.handle)
         self.framework = Framework(profile.scheduler_name, plugins, self.handle)
 
     def add_nodes(self, file: str) -> None:
