@@ -83,37 +83,46 @@ def claim_for(
     Containers that run at the same time get devices of their own.  An init container that ends before others start
     uses those of the containers after it, and what it needs beyond that is shared by all init containers.
     """
-    body = spec(pod)
-    init: list[Object] = list(body.get("initContainers") or ())
-    containers = [*init, *(body.get("containers") or ())]
-    short = [index for index, each in enumerate(init) if each.get("restartPolicy") != "Always"]
     requests: list[Object] = []
     mappings: list[Object] = []
     for resource in resources:
-        class_name = key_of(classes[resource] or {}).name
-        of_long: list[Object | None] = [None] * len(containers)
-        for index, container in enumerate(containers):
-            if index not in short:
-                of_long[index], mapped = _container(index, container, resource, class_name, ())
-                mappings += mapped
-        extra: list[Object] = []
-        of_short: list[Object] = []
-        for index in short:
-            made, mapped = _container(index, containers[index], resource, class_name, of_long[index:])
-            extra += [made] if made is not None else []
-            of_short += mapped
-        if extra:
-            largest = max(extra, key=_count)
-            replaced = {each["name"] for each in extra}
-            of_short = [
-                {**each, "requestName": largest["name"]} if each["requestName"] in replaced else each
-                for each in of_short
-            ]
-            requests.append(largest)
-        requests += [each for each in of_long if each is not None]
-        mappings += of_short
+        made, mapped = _for_resource(pod, resource, key_of(classes[resource] or {}).name)
+        requests += made
+        mappings += mapped
     requests.sort(key=lambda each: str(each["name"]))
     return Extended({**virtual_claim, "spec": {"devices": {"requests": requests}}}, tuple(mappings))
+
+
+def _for_resource(pod: Object, resource: str, class_name: str) -> tuple[list[Object], list[Object]]:
+    """The requests of all containers for one resource, and which container uses which of them.
+
+    Source: createRequestsAndMappings.
+    """
+    body = spec(pod)
+    init: list[Object] = list(body.get("initContainers") or ())
+    containers = [*init, *(body.get("containers") or ())]
+    short_lived = [index for index, each in enumerate(init) if each.get("restartPolicy") != "Always"]
+    of_long_lived: list[Object | None] = [None] * len(containers)
+    mappings: list[Object] = []
+    for index, container in enumerate(containers):
+        if index not in short_lived:
+            of_long_lived[index], mapped = _container(index, container, resource, class_name, ())
+            mappings += mapped
+    beyond: list[Object] = []
+    of_short_lived: list[Object] = []
+    for index in short_lived:
+        made, mapped = _container(index, containers[index], resource, class_name, of_long_lived[index:])
+        beyond += [made] if made is not None else []
+        of_short_lived += mapped
+    shared: list[Object] = []
+    if beyond:
+        largest = max(beyond, key=_count)
+        shared, replaced = [largest], {each["name"] for each in beyond}
+        of_short_lived = [
+            {**each, "requestName": largest["name"]} if each["requestName"] in replaced else each
+            for each in of_short_lived
+        ]
+    return [*shared, *(each for each in of_long_lived if each is not None)], mappings + of_short_lived
 
 
 def _container(
