@@ -38,9 +38,10 @@ class Request:
     device_class: Object
     selectors: tuple[Selector, ...]
     question: Hashable
-    """What it asks about a device by its selectors and capacity: equal for requests that ask the same."""
+    """Its selectors and the capacity that it wants, under which the answer is kept with a device's content: equal for
+    requests to which every device gives the same answer."""
     kind: object
-    """What it may get, whatever is chosen already: one for requests of a claim that may get the same devices."""
+    """The same object for the requests of a claim that may get the same devices, whatever is chosen already."""
     count: int | None
     admin_access: bool
     tolerations: tuple[Object, ...]

@@ -303,7 +303,7 @@ class _Search:
         """Find out which plugin rejects which Node, where none fits; it ends at an Error."""
         framework, state, pod, nodes, diagnosis = self.framework, self.state, self.pod, self.nodes, self.diagnosis
         kept = framework.rejections(state, pod, nodes)
-        said, told = diagnosis.statuses.by_node, kept.told(framework.handle.nominator.node_of(pod.uid))
+        said, told = diagnosis.statuses.by_node, kept.known_for(framework.handle.nominator.node_of(pod.uid))
         told.update(said)
         if len(told) == len(nodes) and len(said) <= 1:  # that of the Node to which it is nominated itself
             counts = kept.counts(said)
@@ -339,7 +339,7 @@ class _Search:
                 return _Passed(_NO_PLACES, status, place)
             status = same.setdefault(status, status)
             self._reject(node, status)
-            if kept.keeps(node.name, nominated):
+            if kept.may_keep(node.name, nominated):
                 kept.put(node.name, status)
         return _Passed(_NO_PLACES)
 

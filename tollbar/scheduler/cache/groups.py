@@ -132,6 +132,8 @@ _ByValue: TypeAlias = dict[str, dict[Shape, _ShapePods]]
 
 
 class Groups:
+    """The groups and terms of one snapshot, whose table has `capacity` rows."""
+
     def __init__(self) -> None:
         self.capacity = 0
         self._groups: OrderedDict[tuple[tuple[PodSelector, ...], bool], Group] = OrderedDict()
@@ -201,7 +203,7 @@ class Groups:
             key[0].sums.remove(self._sums.pop(key))
 
     def by_row(self, counted: Group | TermPods) -> NDArray[np.int32]:
-        """The same by the row of the Node."""
+        """How many Pods of a group, or that have a term, each Node has, by its row."""
         if isinstance(counted, Group):
             return counted.counts
         counts = np.zeros(self.capacity, np.int32)

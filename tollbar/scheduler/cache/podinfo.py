@@ -137,7 +137,7 @@ class PodInfo:
     is_preempted: bool
     """Whether the scheduler has chosen it as a victim (condition DisruptionTarget)."""
     kept: Object | Flat
-    """`object`; that of a Pod with a Node is flat."""
+    """What `object` returns; of a Pod that has a Node it is kept flat (`tollbar.model.flat`), in less memory."""
 
     @property
     def object(self) -> Object:

@@ -122,8 +122,8 @@ class Binding(InstrumentedPlugins):
                 async with asyncio.TaskGroup() as tasks:
                     for plugin in group:
                         tasks.create_task(self._pre_bind_one(plugin, state, pod, node_name))
-            except* _Failed as group:
-                failures += [each for each in group.exceptions if isinstance(each, _Failed)]
+            except* _Failed as failed_ones:
+                failures += [each for each in failed_ones.exceptions if isinstance(each, _Failed)]
             if failures:
                 return failures[0].status
         return None

@@ -135,11 +135,11 @@ class Rejections:
         self._plugins, self.is_complete = plugins, is_complete
         self._version = nodes.changed.version
 
-    def told(self, own: str) -> dict[str, Status]:
-        """What is known for a Pod that is nominated to the Node `own` itself, empty for none."""
-        told = self.by_node.copy()
-        told.pop(own, None)
-        return told
+    def known_for(self, nominated_node: str) -> dict[str, Status]:
+        """What is known of Nodes for a Pod that is nominated to this Node itself, empty for none."""
+        known = self.by_node.copy()
+        known.pop(nominated_node, None)
+        return known
 
     def counts(self, said: Mapping[str, Status]) -> dict[Status, int]:
         """How many Nodes have got each answer, with what was said of these Nodes in the place of what is kept."""
@@ -150,7 +150,7 @@ class Rejections:
             counts[status] += 1
         return +counts
 
-    def keeps(self, node_name: str, nominated: tuple[PodInfo, ...]) -> bool:
+    def may_keep(self, node_name: str, nominated: tuple[PodInfo, ...]) -> bool:
         """Whether what is found out about a Node, with these Pods nominated to it, may be kept.
 
         `update` has to have counted them.  With any of them, all plugins have to be Reusable: they are asked with these

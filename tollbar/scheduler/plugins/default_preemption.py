@@ -143,7 +143,7 @@ class _DryRun:
         victims = kept.victims(budgets)
         of_pods = runner.filters_of_pods(self._state, self._pod)
         for node in self._promising(nodes, kept):
-            is_kept = self._keeps(kept, node.name)
+            is_kept = self._may_keep(kept, node.name)
             known = victims.get(node.name) if is_kept else None
             found: Candidate | Status
             if known is not None:
@@ -154,7 +154,7 @@ class _DryRun:
                     found = yield from trial.select_victims(budgets)
                 except _TrialFailed as error:
                     found = failed(str(error))
-                is_kept = self._keeps(kept, node.name)
+                is_kept = self._may_keep(kept, node.name)
             yield
             if isinstance(found, Status):
                 self._reject(node.name, found)
@@ -169,9 +169,9 @@ class _DryRun:
             if self._harmless and len(self.candidates) >= wanted:
                 return
 
-    def _keeps(self, kept: Rejections, node_name: str) -> bool:
-        """Whether anything is kept of the Node with the Pods that are nominated to it by now."""
-        return kept.keeps(node_name, self._handle.runner.nominated_pods(self._pod, node_name))
+    def _may_keep(self, kept: Rejections, node_name: str) -> bool:
+        """Whether what is found out about the Node may be kept, with the Pods that are nominated to it by now."""
+        return kept.may_keep(node_name, self._handle.runner.nominated_pods(self._pod, node_name))
 
     def _promising(self, nodes: Sequence[NodeInfo], kept: Rejections) -> list[NodeInfo]:
         """Those that have to be tried.  Without Pods of lower priority, or where an equal Pod was rejected, a Node is
@@ -179,7 +179,7 @@ class _DryRun:
         snapshot = self._handle.snapshot
         lower = snapshot.groups.group(PodSelector.of_lower_priority(self._pod.priority)).counts.tolist()
         rows = snapshot.table.rows
-        told = kept.told(self._handle.nominator.node_of(self._pod.uid))
+        told = kept.known_for(self._handle.nominator.node_of(self._pod.uid))
         promising = []
         for node in nodes:
             status = told.get(node.name) if lower[rows[node.name]] else NO_VICTIMS

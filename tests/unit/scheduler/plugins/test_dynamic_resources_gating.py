@@ -115,7 +115,7 @@ def test_a_pod_waits_for_its_pod_group_which_may_share_its_claims() -> None:
     assert {said(world.plugin.pre_enqueue(info(MEMBER))), world.pre_filter(MEMBER)} == {waits}
     assert said(world.plugin.pre_enqueue(info(a_pod().in_group("gang")))) == "Success"
     assert said(world.plugin.pre_enqueue(info(WEB))) == "Success"
-    hints = [world.plugin._after_pod_group(info(MEMBER), None, each).value for each in (GROUP, pod_group("other"))]
+    hints = [world.plugin._after_pod_group_add(info(MEMBER), None, each).value for each in (GROUP, pod_group("other"))]
     assert hints == ["Queue", "QueueSkip"]
     world.handle.listers.pod_groups = Listing([GROUP])
     assert said(world.plugin.pre_enqueue(info(MEMBER))) == "Success"

@@ -63,17 +63,17 @@ class DynamicResources:
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         if self._handle.dra is None:
             return []
-        node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
-        claim = Action.ADD | Action.UPDATE | Action.DELETE
-        own, added = Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, Action.ADD
         changed = Action.ADD | Action.UPDATE
+        node_changed = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        node = ClusterEvent(EventResource.NODE, node_changed)
+        claim = ClusterEvent(EventResource.RESOURCE_CLAIM, changed | Action.DELETE)
+        own_claims = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+        pod_group = ClusterEvent(EventResource.POD_GROUP, Action.ADD)
         return [
-            ClusterEventWithHint(ClusterEvent(EventResource.NODE, node)),
-            ClusterEventWithHint(
-                ClusterEvent(EventResource.RESOURCE_CLAIM, claim), self._after_claim_change, self._pods_of_claim
-            ),
-            ClusterEventWithHint(ClusterEvent(EventResource.TARGET_POD, own), self._after_own_update),
-            ClusterEventWithHint(ClusterEvent(EventResource.POD_GROUP, added), self._after_pod_group),
+            ClusterEventWithHint(node),
+            ClusterEventWithHint(claim, self._after_claim_change, self._pods_of_claim),
+            ClusterEventWithHint(own_claims, self._after_own_claims_change),
+            ClusterEventWithHint(pod_group, self._after_pod_group_add),
             ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
         ]
@@ -300,6 +300,10 @@ class DynamicResources:
         return known.keys_by_index("claim", key_of(new or old or {}))
 
     def _after_claim_change(self, pod: PodInfo, old: Object | None, new: Object | None) -> QueueingHint:
+        """A claim gave up its devices, or the status of one that the Pod uses changed.
+
+        A deletion aside, neither helps while another claim of the Pod cannot be used.
+        """
         if new is None:
             return queue_if(_gives_up_devices(old, new))
         try:
@@ -309,11 +313,13 @@ class DynamicResources:
         changed = old is None or (old.get("status") or {}) != (new.get("status") or {})
         return queue_if(_gives_up_devices(old, new) or (used and changed))
 
-    def _after_pod_group(self, pod: PodInfo, _old: Object | None, new: Object | None) -> QueueingHint:
+    def _after_pod_group_add(self, pod: PodInfo, _old: Object | None, new: Object | None) -> QueueingHint:
+        """The Pod's own PodGroup is there."""
         group = key_of(new or {})
         return queue_if(group == (pod.key.namespace, pods.scheduling_group(pod.object)))
 
-    def _after_own_update(self, pod: PodInfo, old: PodInfo | None, new: PodInfo) -> QueueingHint:
+    def _after_own_claims_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo) -> QueueingHint:
+        """The Pod's status names its generated claims: all claims of the Pod have to be usable."""
         try:
             claims_of(new.object, self._manager.claims)
         except NotReady:
