@@ -26,9 +26,12 @@ class Lister(Protocol):
         """Whether the API server serves the kind, in a version that is read; otherwise there are no objects."""
         ...
 
-    def get(self, key: Key) -> Object | None: ...
+    def get(self, key: Key) -> Object | None:
+        """The object of this key; None if there is none.  Do not change it."""
 
-    def values(self) -> list[Object]: ...
+    def values(self) -> list[Object]:
+        """All objects, in any order.  Do not change them."""
+        ...
 
     def by_index(self, name: str, value: Hashable) -> list[Object]:
         """By one of these indexes:
@@ -118,9 +121,13 @@ class PodInPreBind(Protocol):
 
 
 class Calls(Protocol):
-    """The API calls of plugins.  All of them raise `tollbar.runtime.errors.ApiError`."""
+    """The API calls of plugins.  All of them raise `tollbar.runtime.errors.ApiError`.
 
-    async def bind(self, pod: PodInfo, node_name: str) -> None: ...
+    A `kind` is Pod or ResourceClaim; KeyError for another one.
+    """
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind this very Pod to the Node: its uid is a precondition."""
 
     async def delete_pod(self, pod: PodInfo) -> None:
         """Delete this very Pod: its uid is a precondition."""
@@ -130,16 +137,19 @@ class Calls(Protocol):
         ...
 
     async def get(self, kind: str, key: Key) -> Object:
-        """`kind` is that of `tollbar.model.resources`, such as ResourceClaim."""
+        """The object as the API server has it, which the caches may not show yet."""
         ...
 
-    async def create(self, kind: str, obj: Object) -> Object: ...
+    async def create(self, kind: str, obj: Object) -> Object:
+        """Create the object in the namespace of its metadata; the created one."""
+        ...
 
     async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
-        """A PUT, refused if the object has another resourceVersion by now."""
+        """A PUT, refused if the object has another resourceVersion by now; the object as it is then."""
         ...
 
-    async def delete(self, kind: str, key: Key, *, uid: str = "") -> None: ...
+    async def delete(self, kind: str, key: Key, *, uid: str = "") -> None:
+        """Delete the object of this key; with `uid` only the very one that has it."""
 
 
 class PluginsRunner(Protocol):
@@ -221,6 +231,7 @@ class Handle:
     monotonic: Callable[[], float]
     """A clock in seconds, for durations."""
     listers: Listers = field(default_factory=Listers)
+    """The other objects of the cluster."""
     rng: Random = field(default_factory=Random)
     waiting_pods: Mapping[str, WaitingPod] = field(default_factory=dict)
     """The Pods that Permit lets wait, by uid."""

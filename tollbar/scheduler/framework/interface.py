@@ -108,7 +108,9 @@ class Known(NamedTuple):
 @runtime_checkable
 class Plugin(Protocol):
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Under which configurations enable it, and Events, metrics and other plugins name it."""
+        ...
 
 
 @runtime_checkable
@@ -164,9 +166,11 @@ class PreFilterExtensions(Plugin, Protocol):
     The Node already has, or no longer has, that Pod.
     """
 
-    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None: ...
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
+        """Count `added` as a Pod of the Node.  A Status is an Error: the Node is not tried any further."""
 
-    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None: ...
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status | None:
+        """Do not count `removed` any more, which was a Pod of the Node.  A Status is an Error, as of `add_pod`."""
 
 
 @runtime_checkable
@@ -203,7 +207,8 @@ class FilterKnown(Filter, Protocol):
     Filter is not called for those Nodes, so that Score and Reserve must not need what it writes into the CycleState.
     """
 
-    def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None: ...
+    def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
+        """What is known of all Nodes of the snapshot; None if nothing is."""
 
 
 @runtime_checkable
@@ -267,7 +272,8 @@ class ScoreExtensions(Plugin, Protocol):
 
 @runtime_checkable
 class Reserve(Plugin, Protocol):
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Take in memory what the Pod needs of its Node.  A Status ends the cycle, after `unreserve` of all plugins."""
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Take back what `reserve` did.  Called for every plugin, also if its `reserve` was not; must not fail."""
@@ -275,7 +281,8 @@ class Reserve(Plugin, Protocol):
 
 @runtime_checkable
 class Permit(Plugin, Protocol):
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | Wait | None: ...
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | Wait | None:
+        """Let the Pod be bound, let it wait until `Handle.waiting_pods` allows or rejects it, or reject it at once."""
 
 
 @runtime_checkable
@@ -283,7 +290,12 @@ class PreBind(Plugin, Protocol):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
         """Whether `pre_bind` has anything to do; Skip if not.  Must be quick."""
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None: ...
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Do what has to be done before the Pod is bound, such as API calls.
+
+        A Status ends the binding, and `unreserve` of all plugins follows.  It is cancelled if the Pod is preempted, and
+        when the scheduler stops.
+        """
 
 
 @runtime_checkable
@@ -294,7 +306,8 @@ class Bind(Plugin, Protocol):
 
 @runtime_checkable
 class PostBind(Plugin, Protocol):
-    async def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+    async def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """The Pod is bound, which nothing takes back."""
 
 
 Arguments: TypeAlias = Mapping[str, object]
