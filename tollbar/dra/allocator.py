@@ -150,7 +150,7 @@ class Allocator:
         self.steps = 0
         self._selectors = selectors or Selectors()
         examiner = Examiner(state, inventory.features, self._selectors)
-        self.setting = Setting(state, inventory.features, examiner, FreeCounters(state))
+        self.setting = Setting(state, examiner, FreeCounters(state))
         self._classes = classes
         self.known: dict[tuple[int, ...], Asked] = {}
         """The claims of a Pod, by the identities of their objects, which the parsed claims keep alive."""

@@ -18,7 +18,6 @@ from tollbar.dra.candidates import PAUSE, Candidate, Candidates, Examiner
 from tollbar.dra.capacity import Consumption
 from tollbar.dra.constraints import Values
 from tollbar.dra.counters import FreeCounters
-from tollbar.dra.features import Features
 from tollbar.dra.inventory import Pool, PoolState
 from tollbar.dra.requests import Asked, Claim, Request
 from tollbar.dra.slices import CounterId, Device
@@ -92,7 +91,6 @@ class Setting:
     """What all searches of one scheduling cycle have in common."""
 
     state: AllocatedState
-    features: Features
     examiner: Examiner
     counters: FreeCounters
 
@@ -101,7 +99,7 @@ class Search:
     """One search for the devices of a Pod's claims on one Node.
 
     `steps` are the moves so far.  `solution` has the devices of each claim, None if there is none.  With `has_given_up`
-    there may be one all the same: more than `tries_max` devices were tried for a request.
+    there may be one all the same: it would have taken more than `tries_max` tries to give a request a device.
     """
 
     def __init__(self, setting: Setting, node: Object, asked: Asked, pools: Sequence[Pool], tries_max: int) -> None:
@@ -117,8 +115,9 @@ class Search:
         self._pools = pools
         self._requests = asked.requests
         self._all: dict[Request, list[Candidate]] = {}
-        """The devices of requests for all; no more than a claim can get, of those that are counted."""
+        """The devices of each request for all devices, but no more than a claim can get."""
         self._counts: dict[Request, int] = {}
+        """How many devices there are for each request for all devices."""
         self._candidates: dict[object, Candidates] = {}
         """By the kind of request."""
         self._moves: list[_Alternatives | _Device] = []
