@@ -152,7 +152,7 @@ class OfflineScheduler:
         for node in nodes:
             if before.node_names is not None and node.name not in before.node_names:
                 plugins = " ".join(sorted(before.plugins))
-                found[node.name] = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").of(plugins)
+                found[node.name] = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").with_plugin(plugins)
             else:
                 found[node.name] = result_of(framework.filter_with_nominated_pods(state, info, node))
         return found
@@ -231,4 +231,4 @@ class _NoCalls:
 
 def _asked(plugin: PreEnqueue, pod: PodInfo) -> Status | None:
     status = plugin.pre_enqueue(pod)
-    return None if status is None else status.of(plugin.name)
+    return None if status is None else status.with_plugin(plugin.name)

@@ -259,7 +259,7 @@ class _Search:
             return None
         rejected = known.rejected.copy()
         _leave_out(rejected, self.nodes, self.framework.handle.nominator.nominated_nodes())
-        return known.why.of(plugins[0].name), rejected
+        return known.why.with_plugin(plugins[0].name), rejected
 
     def _walk(
         self, places: Iterable[int], check: _Check, candidates: Sequence[NodeInfo], wanted: int

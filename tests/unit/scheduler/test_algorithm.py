@@ -216,7 +216,7 @@ def test_the_answer_of_pre_filter_is_that_of_all_nodes() -> None:
     found = attempt(framework(PreFilterToy("p", unschedulable("never")))).result
 
     assert isinstance(found, FitError)
-    assert found.diagnosis.statuses.get("a") == unschedulable("never").of("p")
+    assert found.diagnosis.statuses.get("a") == unschedulable("never").with_plugin("p")
 
 
 def test_the_search_can_be_paused_between_nodes() -> None:

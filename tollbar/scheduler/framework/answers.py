@@ -29,7 +29,7 @@ def raised(error: Exception) -> Status:
     return failed(f"{type(error).__name__}: {error}", error)
 
 
-def nonsense(answer: object, expected: str) -> Status:
+def wrong_type(answer: object, expected: str) -> Status:
     """The Error of a plugin that has returned something of a wrong type."""
     return failed(f"it returned {type(answer).__name__} where {expected} is expected")
 
@@ -41,18 +41,18 @@ def status_of(answer: object) -> Status | None:
     if answer is SKIP or answer is NOT_CONCERNED:  # what most plugins say of most Pods
         return SKIP
     if not isinstance(answer, Status):
-        return nonsense(answer, "a Status or None")
+        return wrong_type(answer, "a Status or None")
     if not isinstance(answer.code, Code):
-        return nonsense(answer.code, "the code of a Status")
+        return wrong_type(answer.code, "the code of a Status")
     if not isinstance(answer.reasons, tuple) or not all(isinstance(each, str) for each in answer.reasons):
-        return nonsense(answer.reasons, "a tuple of texts as the reasons of a Status")
+        return wrong_type(answer.reasons, "a tuple of texts as the reasons of a Status")
     return None if answer.code is Code.SUCCESS else answer
 
 
 def failure_of(answer: object, expected: str) -> Status:
-    """What an answer says that is not what is expected: a Status of no success, or nonsense."""
+    """What an answer says that is not what is expected: a Status of no success, or the Error of a wrong type."""
     failure = status_of(answer) if isinstance(answer, Status) else None
-    return failure or nonsense(answer, expected)
+    return failure or wrong_type(answer, expected)
 
 
 def as_error(context: str, status: Status) -> Status:
@@ -65,5 +65,5 @@ def as_error(context: str, status: Status) -> Status:
 def rejection_or_error(point: str, plugin: str, status: Status) -> Status:
     """The answer of a plugin that may reject the Pod at this point, in its name."""
     if status.is_rejected:
-        return status.of(plugin)
+        return status.with_plugin(plugin)
     return as_error(f'running {point} plugin "{plugin}"', status)

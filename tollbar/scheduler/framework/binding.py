@@ -36,7 +36,7 @@ class Binding(InstrumentedPlugins):
         for plugin in reversed(self.plugins.reserve):
             answer = self._ask(Point.UNRESERVE, plugin.name, state, plugin.unreserve, state, pod, node_name)
             if isinstance(answer, Status):
-                failures.append(as_error(f'running Unreserve plugin "{plugin.name}"', answer).of(plugin.name))
+                failures.append(as_error(f'running Unreserve plugin "{plugin.name}"', answer).with_plugin(plugin.name))
         self.metrics.point(Point.UNRESERVE, Code.SUCCESS, self.clock() - started)
         return failures
 
@@ -49,7 +49,7 @@ class Binding(InstrumentedPlugins):
             if isinstance(answer, Wait) and isinstance(answer.seconds, int | float):
                 waits[plugin.name] = min(answer.seconds, MAX_WAIT)
             elif (status := status_of(answer)) is not None:
-                return rejection_or_error("Permit", plugin.name, status).of(plugin.name)
+                return rejection_or_error("Permit", plugin.name, status).with_plugin(plugin.name)
         return Waits(waits) if waits else None
 
     def add_waiting_pod(self, pod: PodInfo, waits: Waits) -> None:
@@ -71,7 +71,7 @@ class Binding(InstrumentedPlugins):
         self.metrics.permit_wait(code_of(status), self.clock() - started)
         if status is None or status.is_rejected:
             return status
-        return as_error("waiting on permit for pod", status).of(status.plugin)
+        return as_error("waiting on permit for pod", status).with_plugin(status.plugin)
 
     @timed(Point.PRE_BIND_PRE_FLIGHT)
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
@@ -168,7 +168,7 @@ class Binding(InstrumentedPlugins):
         for plugin in self.plugins.post_bind:
             answer = await self._await(Point.POST_BIND, plugin.name, state, plugin.post_bind, state, pod, node_name)
             if isinstance(answer, Status):
-                failures.append(as_error(f'running PostBind plugin "{plugin.name}"', answer).of(plugin.name))
+                failures.append(as_error(f'running PostBind plugin "{plugin.name}"', answer).with_plugin(plugin.name))
         self.metrics.point(Point.POST_BIND, Code.SUCCESS, self.clock() - started)
         return failures
 

@@ -88,11 +88,12 @@ class Filtering(InstrumentedPlugins):
                 case None:
                     continue
                 case Status(code=Code.UNSCHEDULABLE):
-                    rejection = status.of(plugin.name)
+                    rejection = status.with_plugin(plugin.name)
                 case Status(code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                    return PreFiltered(status.of(plugin.name))
+                    return PreFiltered(status.with_plugin(plugin.name))
                 case _:
-                    return PreFiltered(as_error(f'running PreFilter plugin "{plugin.name}"', status).of(plugin.name))
+                    failure = as_error(f'running PreFilter plugin "{plugin.name}"', status)
+                    return PreFiltered(failure.with_plugin(plugin.name))
         return PreFiltered(rejection, names, frozenset(plugins))
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:
@@ -138,7 +139,7 @@ class Filtering(InstrumentedPlugins):
             if answer is not None and (status := status_of(answer)) is not None:
                 if not status.is_rejected:
                     status = as_error(f'running "{plugin.name}" filter plugin', status)
-                return status.of(plugin.name)
+                return status.with_plugin(plugin.name)
         return None
 
     def count_filter_calls(self) -> None:
@@ -200,9 +201,9 @@ class Filtering(InstrumentedPlugins):
             if status is None or status.code is Code.SUCCESS:
                 return nominated, status or Status(Code.SUCCESS)
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return nominated, status.of(plugin.name)
+                return nominated, status.with_plugin(plugin.name)
             if not status.is_rejected:
-                return None, status.of(plugin.name)
+                return None, status.with_plugin(plugin.name)
             nomination = nominated or nomination
             reasons += status.reasons
         first = self.plugins.post_filter[0].name if self.plugins.post_filter else ""

@@ -45,7 +45,7 @@ class FilteringByMasks(Filtering):
             if (plugin := self._vectorised.get(each.name)) is not None:
                 mask = self._mask(plugin, state, pod, nodes)
                 if isinstance(mask, Status):
-                    return as_error(f'running "{plugin.name}" filter plugin', mask).of(plugin.name)
+                    return as_error(f'running "{plugin.name}" filter plugin', mask).with_plugin(plugin.name)
                 masks[plugin.name] = mask
         return masks
 
@@ -96,7 +96,7 @@ class FilteringByMasks(Filtering):
             if each.name in self._reasoning and rejected.any():
                 reasons = self._reasons(self._reasoning[each.name], state, pod, nodes)
                 if isinstance(reasons, Status):
-                    return as_error(f'running "{each.name}" filter plugin', reasons).of(each.name)
+                    return as_error(f'running "{each.name}" filter plugin', reasons).with_plugin(each.name)
                 for place in rejected.nonzero()[0].tolist():
                     found[place] = reasons[place]
         return found
@@ -113,7 +113,7 @@ class FilteringByMasks(Filtering):
             status = status_of(each)
             if status is not None and not status.is_rejected:
                 return status
-            named[one] = status.of(plugin.name) if status is not None else None
+            named[one] = status.with_plugin(plugin.name) if status is not None else None
         return [named[id(each)] for each in answer]
 
     def _mask(self, plugin: FilterNodes, state: CycleState, pod: PodInfo, nodes: Snapshot) -> _Masked:

@@ -55,8 +55,8 @@ class Status:
         """Whether the Pod was refused, not broken: Unschedulable, UnschedulableAndUnresolvable or Pending."""
         return self.code in REJECTED
 
-    def of(self, plugin: str) -> "Status":
-        """The same, said by this plugin; one that names its plugin keeps it."""
+    def with_plugin(self, plugin: str) -> "Status":
+        """The same, said by this plugin; one that names a plugin already keeps it."""
         return self if self.plugin else Status(self.code, self.reasons, plugin, self.error)
 
 

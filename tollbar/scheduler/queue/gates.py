@@ -17,7 +17,7 @@ def rejection(plugins: Sequence[PreEnqueue], queued: QueuedPod) -> Status | None
     """The first answer that is no success, said by its plugin.  The plugin that gates the Pod is asked first."""
     for plugin in sorted(plugins, key=lambda each: each.name != queued.gating_plugin):
         if (status := _asked(plugin, queued)) is not None:
-            return status.of(plugin.name)
+            return status.with_plugin(plugin.name)
     return None
 
 

@@ -54,7 +54,7 @@ def points(point: str, given: list[Any]) -> tuple[Framework, list[str]]:
 
 REJECTIONS: dict[str, tuple[list[Any], Status | None, int]] = {
     "success of all": ([None, None], None, 2),
-    "a rejection ends it": ([PENDING, None], PENDING.of("p0"), 1),
+    "a rejection ends it": ([PENDING, None], PENDING.with_plugin("p0"), 1),
     "an Error ends it": ([None, failed("broken"), None], error('running {point} plugin "p1": broken'), 2),
     "it raises": ([BOOM], error('running {point} plugin "p0": ValueError: boom'), 1),
     "it returns nonsense": (
@@ -119,7 +119,7 @@ def test_permit_that_waits_for_nonsense_is_an_error() -> None:
 def test_permit_that_waits_is_overruled_by_a_later_rejection() -> None:
     own, _ = points("permit", [Wait(10), unschedulable("no")])
 
-    assert own.permit(CycleState(), POD, "a") == unschedulable("no").of("p1")
+    assert own.permit(CycleState(), POD, "a") == unschedulable("no").with_plugin("p1")
 
 
 FLIGHTS: dict[str, tuple[list[Any], Status | None, list[list[str]]]] = {
@@ -172,7 +172,7 @@ BINDS: dict[str, tuple[list[Any], Status | None, int]] = {
     "the first that does not skip binds": ([SKIP, None, None], None, 2),
     "all skip": ([SKIP, SKIP], SKIP, 2),
     "no plugin": ([], SKIP, 0),
-    "a rejection ends it": ([unschedulable("no"), None], unschedulable("no").of("p0"), 1),
+    "a rejection ends it": ([unschedulable("no"), None], unschedulable("no").with_plugin("p0"), 1),
     "an Error ends it": ([failed("broken"), None], error('running Bind plugin "p0": broken'), 1),
     "it raises": ([BOOM], error('running Bind plugin "p0": ValueError: boom'), 1),
 }

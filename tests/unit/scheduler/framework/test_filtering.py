@@ -58,17 +58,17 @@ PRE_FILTERS: dict[str, tuple[list[Any], PreFiltered, set[str]]] = {
     ),
     "after Unschedulable the others still run": (
         [unschedulable("no"), only("a"), SKIP],
-        PreFiltered(unschedulable("no").of("p0"), frozenset({"a"}), frozenset({"p1"})),
+        PreFiltered(unschedulable("no").with_plugin("p0"), frozenset({"a"}), frozenset({"p1"})),
         {"p2"},
     ),
     "of two Unschedulable the last counts": (
         [unschedulable("no"), unschedulable("never")],
-        PreFiltered(unschedulable("never").of("p1")),
+        PreFiltered(unschedulable("never").with_plugin("p1")),
         set(),
     ),
     "UnschedulableAndUnresolvable ends it": (
         [unschedulable("no"), unresolvable("never"), failed("not asked")],
-        PreFiltered(unresolvable("never").of("p1")),
+        PreFiltered(unresolvable("never").with_plugin("p1")),
         set(),
     ),
     "an Error ends it": (
@@ -119,8 +119,8 @@ def test_pre_filter(given: list[Any], expected: PreFiltered, skipped: set[str]) 
 FILTERS: dict[str, tuple[Any, Status | None]] = {
     "success": (None, None),
     "success, said aloud": (Status(Code.SUCCESS), None),
-    "Unschedulable": (unschedulable("no"), unschedulable("no").of("f")),
-    "Pending": (PENDING, PENDING.of("f")),
+    "Unschedulable": (unschedulable("no"), unschedulable("no").with_plugin("f")),
+    "Pending": (PENDING, PENDING.with_plugin("f")),
     "an Error": (failed("broken"), error('running "f" filter plugin: broken', "f")),
     "Skip is no answer of Filter": (SKIP, error('running "f" filter plugin: unexpected status Skip', "f")),
     "it raises": (BOOM, error('running "f" filter plugin: ValueError: boom', "f")),
@@ -158,7 +158,7 @@ def test_filter_does_not_ask_plugins_that_are_skipped_and_no_others_than_it_is_t
 
     found = [done(own.filter(state, POD, NODES.nodes[0], *plugins)) for plugins in ((), ([last],))]
 
-    assert found == [unschedulable("no").of(name) for name in ("asked", "last")]
+    assert found == [unschedulable("no").with_plugin(name) for name in ("asked", "last")]
 
 
 def test_calls_of_filter_are_counted_together() -> None:
@@ -214,14 +214,14 @@ NOMINATED: dict[str, tuple[Crowd, list[Any], Status | None]] = {
     "a Pod of equal priority counts as if it were there": (
         Crowd("c", 1),
         [pod_info("other", priority=5)],
-        unschedulable("1 are there").of("c"),
+        unschedulable("1 are there").with_plugin("c"),
     ),
     "one of lower priority does not count": (Crowd("c", 1), [pod_info("other", priority=4)], None),
     "the Pod itself does not count": (Crowd("c", 1), [pod_info(priority=5)], None),
     "nor may the Node need it": (
         Crowd("c", 2, needs_company=True),
         [pod_info("other", priority=9)],
-        unschedulable("lonely").of("c"),
+        unschedulable("lonely").with_plugin("c"),
     ),
     "an Error of AddPod": (
         Crowd("c", 9),
@@ -276,7 +276,7 @@ POST_FILTERS: dict[str, tuple[list[Any], tuple[Nominate | None, Status]]] = {
     ),
     "UnschedulableAndUnresolvable ends it": (
         [(None, unresolvable("never")), (None, failed("not asked"))],
-        (None, unresolvable("never").of("p0")),
+        (None, unresolvable("never").with_plugin("p0")),
     ),
     "an Error ends it": ([(Nominate("a"), failed("broken"))], (None, error("broken", "p0"))),
     "it raises": ([BOOM], (None, error("ValueError: boom", "p0"))),

@@ -17,7 +17,7 @@ Step = Callable[[PermitWait], Any]
 
 
 def rejected(message: str, plugin: str = "one") -> Status:
-    return unschedulable(message).of(plugin)
+    return unschedulable(message).with_plugin(plugin)
 
 
 BOTH = ["one", "two"]
