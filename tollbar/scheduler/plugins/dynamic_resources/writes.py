@@ -28,8 +28,11 @@ KIND: Final = "ResourceClaim"
 _ALLOCATED: Final = ("allocation", "reservedFor", "devices")
 """The fields of the status that an allocated claim has."""
 _TRIES: Final = 5
+"""How often a write that is refused with a conflict is made in all, as by retry.DefaultRetry of client-go."""
 _PAUSE: Final = 0.01
+"""Seconds between two of these, and between the first two looks for a claim that is being deleted."""
 _LONGEST_PAUSE: Final = 30.0
+"""Seconds up to which pauses double where nothing tells when to look again."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -78,7 +81,7 @@ class ClaimWrites:
         Without one the claim has to have the devices of the allocation `filtered`, for which the Node was chosen.
         Raises ClaimError.
         """
-        return await self._retried(claim, lambda current: self._reserve(current, pod, allocation, filtered))
+        return await self._in_turn(claim, lambda current: self._reserve(current, pod, allocation, filtered))
 
     async def _reserve(self, claim: Object, pod: PodInfo, allocation: Object | None, filtered: Object | None) -> Object:
         key = key_of(claim)
@@ -132,7 +135,7 @@ class ClaimWrites:
             return await self._write(body, "status", f"remove reservation from claim {key_of(claim)}")
 
         try:
-            await self._retried(claim, write)
+            await self._in_turn(claim, write)
         except _Gone:
             return
 
@@ -149,7 +152,7 @@ class ClaimWrites:
             status = {name: each for name, each in current["status"].items() if name not in _ALLOCATED}
             return await self._write({**current, "status": status}, "status", f"deallocate claim {key_of(claim)}")
 
-        return claims.allocation(await self._retried(claim, write)) is None
+        return claims.allocation(await self._in_turn(claim, write)) is None
 
     async def delete(self, claim: Object) -> None:
         """Delete a claim that the scheduler has created, with what it holds, and wait until the cache shows it.
@@ -158,7 +161,7 @@ class ClaimWrites:
         """
 
         try:
-            await self._retried(claim, self._unprotect)
+            await self._in_turn(claim, self._unprotect)
             await self._calls.delete(KIND, key_of(claim), uid=uid_of(claim))
         except (_Gone, NotFound):
             pass
@@ -228,14 +231,14 @@ class ClaimWrites:
         users = {each.get("uid") for each in claims.reserved_for(claim)}
         return any(uid in node.pods for node in self._handle.snapshot for uid in users)
 
-    async def _retried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
-        """Write to the claim as it is when its turn comes, and on a conflict to the newer one, some times."""
+    async def _in_turn(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+        """Make this write of the claim when its turn comes.  Where it gets no answer, those that wait fail with it."""
         turns = self._turns.setdefault(uid_of(claim), _Turns())
         async with turns.lock:
             if turns.unanswered:
                 raise ClaimError(turns.unanswered)
             try:
-                return await self._tried(claim, write)
+                return await self._with_retries(claim, write)
             except _Outdated:
                 raise
             except ClaimError as error:
@@ -244,7 +247,8 @@ class ClaimWrites:
                     self._turns.pop(uid_of(claim), None)  # who comes from now on tries it again
                 raise
 
-    async def _tried(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+    async def _with_retries(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+        """Write to the claim as the cache has it, and after a conflict to the newer one, `_TRIES` times at most."""
         latest = self._manager.claims.get(key_of(claim))
         if latest is not None and uid_of(latest) == uid_of(claim):
             claim = latest
