@@ -46,8 +46,8 @@ _LABEL_SELECTOR: Final = Struct(
 )
 _SCHEDULE_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_SCORE_MAX: Final = 10
-"""The highest score in a shape."""
+MAX_CUSTOM_SCORE: Final = 10
+"""The highest score in a shape (MaxCustomPriorityScore)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class ArgumentsKind:
     problems: Callable[[str, Object], Problems]
 
 
-def _nothing(args: Object) -> None:
+def _no_defaults(args: Object) -> None:
     pass
 
 
-def _default_preemption(args: Object) -> None:
+def _default_preemption_defaults(args: Object) -> None:
     args.setdefault("minCandidateNodesPercentage", 10)
     args.setdefault("minCandidateNodesAbsolute", 100)
 
@@ -80,7 +80,7 @@ def _default_preemption_problems(path: str, args: Object) -> Problems:
         yield invalid(absolute_path, 0, "cannot be zero at the same time as minCandidateNodesPercentage")
 
 
-def _dynamic_resources(args: Object) -> None:
+def _dynamic_resources_defaults(args: Object) -> None:
     args.setdefault("filterTimeout", 10.0)
     args.setdefault("bindingTimeout", 600.0)
 
@@ -92,7 +92,7 @@ def _dynamic_resources_problems(path: str, args: Object) -> Problems:
         yield invalid(f"{path}.bindingTimeout", durations.text(args["bindingTimeout"]), "must be at least 1 second")
 
 
-def _inter_pod_affinity(args: Object) -> None:
+def _inter_pod_affinity_defaults(args: Object) -> None:
     args.setdefault("hardPodAffinityWeight", 1)
     args.setdefault("ignorePreferredTermsOfExistingPods", False)
 
@@ -163,7 +163,7 @@ def _default_resources() -> list[Object]:
     return [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 
-def _balanced_allocation(args: Object) -> None:
+def _balanced_allocation_defaults(args: Object) -> None:
     args["resources"] = args.get("resources") or _default_resources()
     _default_weights(args["resources"])
 
@@ -179,7 +179,7 @@ def _balanced_allocation_problems(path: str, args: Object) -> Problems:
             yield invalid(f"{path}.resources[{index}].weight", each["weight"], "must be 1")
 
 
-def _resources_fit(args: Object) -> None:
+def _resources_fit_defaults(args: Object) -> None:
     strategy = args.setdefault("scoringStrategy", {"type": "LeastAllocated"})
     strategy["resources"] = strategy.get("resources") or _default_resources()
     _default_weights(strategy["resources"])
@@ -229,11 +229,11 @@ def _shape_problems(path: str, shape: list[Object]) -> Problems:
         score = each.get("score", 0)
         if not 0 <= utilizations[index] <= 100:
             yield invalid(f"{path}[{index}].utilization", utilizations[index], "not in valid range [0, 100]")
-        if not 0 <= score <= _SCORE_MAX:
-            yield invalid(f"{path}[{index}].score", score, f"not in valid range [0, {_SCORE_MAX}]")
+        if not 0 <= score <= MAX_CUSTOM_SCORE:
+            yield invalid(f"{path}[{index}].score", score, f"not in valid range [0, {MAX_CUSTOM_SCORE}]")
 
 
-def _topology_spread(args: Object) -> None:
+def _topology_spread_defaults(args: Object) -> None:
     args["defaultingType"] = args.get("defaultingType") or "System"
 
 
@@ -267,10 +267,10 @@ def _topology_spread_problems(path: str, args: Object) -> Problems:
         seen.add((key, action))
 
 
-def _volume_binding(args: Object) -> None:
+def _volume_binding_defaults(args: Object) -> None:
     args.setdefault("bindTimeoutSeconds", 600)
     args["shape"] = args.get("shape") or [
-        {"utilization": 0, "score": _SCORE_MAX},
+        {"utilization": 0, "score": MAX_CUSTOM_SCORE},
         {"utilization": 100, "score": 0},
     ]
 
@@ -295,19 +295,19 @@ KINDS: Final[Mapping[str, ArgumentsKind]] = {
     "DefaultPreemption": _kind(
         "DefaultPreemption",
         {"minCandidateNodesPercentage": INT32, "minCandidateNodesAbsolute": INT32},
-        _default_preemption,
+        _default_preemption_defaults,
         _default_preemption_problems,
     ),
     "DynamicResources": _kind(
         "DynamicResources",
         {"filterTimeout": DURATION, "bindingTimeout": DURATION, "exclusive": Anything()},
-        _dynamic_resources,
+        _dynamic_resources_defaults,
         _dynamic_resources_problems,
     ),
     "InterPodAffinity": _kind(
         "InterPodAffinity",
         {"hardPodAffinityWeight": INT32, "ignorePreferredTermsOfExistingPods": BOOL},
-        _inter_pod_affinity,
+        _inter_pod_affinity_defaults,
         _inter_pod_affinity_problems,
     ),
     "NodeAffinity": _kind(
@@ -325,13 +325,13 @@ KINDS: Final[Mapping[str, ArgumentsKind]] = {
                 },
             )
         },
-        _nothing,
+        _no_defaults,
         _node_affinity_problems,
     ),
     "NodeResourcesBalancedAllocation": _kind(
         "NodeResourcesBalancedAllocation",
         {"resources": _RESOURCES},
-        _balanced_allocation,
+        _balanced_allocation_defaults,
         _balanced_allocation_problems,
     ),
     "NodeResourcesFit": _kind(
@@ -348,7 +348,7 @@ KINDS: Final[Mapping[str, ArgumentsKind]] = {
                 },
             ),
         },
-        _resources_fit,
+        _resources_fit_defaults,
         _resources_fit_problems,
     ),
     "PodTopologySpread": _kind(
@@ -371,13 +371,13 @@ KINDS: Final[Mapping[str, ArgumentsKind]] = {
             ),
             "defaultingType": STRING,
         },
-        _topology_spread,
+        _topology_spread_defaults,
         _topology_spread_problems,
     ),
     "VolumeBinding": _kind(
         "VolumeBinding",
         {"bindTimeoutSeconds": INT64, "shape": _SHAPE},
-        _volume_binding,
+        _volume_binding_defaults,
         _volume_binding_problems,
     ),
 }

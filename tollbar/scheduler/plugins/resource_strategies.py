@@ -8,16 +8,14 @@ pkg/scheduler/framework/plugins/noderesources.
 
 from collections.abc import Iterable, Sequence
 from math import floor
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tollbar.scheduler.cache.table import Ints
+from tollbar.scheduler.config.arguments import MAX_CUSTOM_SCORE
 from tollbar.scheduler.framework.interface import MAX_SCORE
 from tollbar.scheduler.plugins.resource_shares import Share, Shares
-
-_MAX_CUSTOM_SCORE: Final = 10
-"""The highest score in a shape of RequestedToCapacityRatio."""
 
 
 class Strategy(Protocol):
@@ -78,7 +76,7 @@ class RequestedToCapacityRatio:
     """
 
     def __init__(self, shape: Sequence[tuple[int, int]]) -> None:
-        points = [(percentage, score * MAX_SCORE // _MAX_CUSTOM_SCORE) for percentage, score in shape]
+        points = [(percentage, score * MAX_SCORE // MAX_CUSTOM_SCORE) for percentage, score in shape]
         self._by_percentage = [interpolate(points, percentage) for percentage in range(101)]
         self._column: Ints = np.array(self._by_percentage, np.int64)
 
