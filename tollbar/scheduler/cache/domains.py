@@ -21,7 +21,7 @@ def by_domain(domains: IdColumn[str], counts: NDArray[np.int32], eligible: Bools
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NodeSet:
-    """Some of the Nodes, by row.  Each is equal to itself alone, so that it can be a key."""
+    """Some of the Nodes; `mask` is by row.  Each is equal to itself alone, so that it can be a key."""
 
     mask: Bools
 

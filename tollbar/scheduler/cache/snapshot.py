@@ -89,7 +89,7 @@ class Snapshot:
         return self._places.get(name)
 
     def has_image(self, name: str) -> Bools:
-        """The Nodes that list an image by this name, by the rows of the table."""
+        """Which Nodes list an image by this name, by the rows of the table."""
         state, length = self.images.get(name), self.table.capacity
         rows = state.rows if state is not None else 0
         bits = np.frombuffer(rows.to_bytes(-(-length // 8), "little"), np.uint8)

@@ -1,6 +1,7 @@
 """Which Nodes a Pod may go to by its nodeSelector, required node affinity and tolerations, for all Nodes at once.
 
-Masks are by row of the snapshot's table; for rows that no Node has they mean nothing.
+Answers are by row of the snapshot's table, so that `answer[table.order]` is the mask of a plugin; in rows that no Node
+has they mean nothing.
 """
 
 from collections.abc import Mapping
