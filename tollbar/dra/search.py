@@ -99,7 +99,7 @@ class Search:
     """One search for the devices of a Pod's claims on one Node.
 
     `steps` are the moves so far.  `solution` has the devices of each claim, None if there is none.  With `has_given_up`
-    there may be one all the same: it would have taken more than `tries_max` tries to give a request a device.
+    there may be one all the same: more than `tries_max` devices were tried for the requests together.
     """
 
     def __init__(self, setting: Setting, node: Object, asked: Asked, pools: Sequence[Pool], tries_max: int) -> None:

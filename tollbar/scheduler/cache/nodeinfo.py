@@ -16,16 +16,16 @@ _METADATA: Final = ("name", "uid", "resourceVersion", "labels", "annotations")
 _SPEC: Final = ("taints", "unschedulable", "podPreemptionPolicy")
 _STATUS: Final = ("allocatable", "images", "declaredFeatures")
 _FEW: Final = 8
-"""So many more changes than Pods are remembered of a Node."""
+"""So many more Pods that came and went are remembered of a Node than it has."""
 
 
 @dataclass(eq=False, slots=True)
 class NodeInfo:
     """`node` is the API object; of one that is gone while Pods are still on it, it is None.
 
-    `generation` grows with every change, and no two states of any two nodes share one.  `came` and `gone` are the Pods
-    that were added and removed since it was a copy of the one with the generation `since`; where that is 0 they are
-    empty, because it was no copy or because more has changed than it has Pods, and a few.
+    `generation` grows with every change, and no two states of any two nodes share one.  `added` and `removed` are the
+    Pods that came and went since it was a copy of the one with the generation `copy_of`.  That is 0, and they are
+    empty, where it was no copy, and where more Pods have come and gone than it has, and a few.
     """
 
     name: str
@@ -45,9 +45,9 @@ class NodeInfo:
     """How many volumes of its Pods name a PersistentVolumeClaim."""
     ephemeral_volumes: int = 0
     generation: int = 0
-    since: int = 0
-    came: list[PodInfo] = field(default_factory=list)
-    gone: list[PodInfo] = field(default_factory=list)
+    copy_of: int = 0
+    added: list[PodInfo] = field(default_factory=list)
+    removed: list[PodInfo] = field(default_factory=list)
 
     @property
     def images(self) -> dict[str, int]:
@@ -77,13 +77,13 @@ class NodeInfo:
     def add_pod(self, pod: PodInfo) -> None:
         """Count a Pod that is not there yet."""
         self.pods[pod.uid] = pod
-        self._note(self.came, pod)
+        self._note(self.added, pod)
         self._count(pod, 1)
 
     def remove_pod(self, uid: str) -> PodInfo:
         """Take back a Pod, and return it.  KeyError if it is not there."""
         pod = self.pods.pop(uid)
-        self._note(self.gone, pod)
+        self._note(self.removed, pod)
         self._count(pod, -1)
         return pod
 
@@ -104,16 +104,16 @@ class NodeInfo:
             claims=self.claims,
             ephemeral_volumes=self.ephemeral_volumes,
             generation=self.generation,
-            since=self.generation,
+            copy_of=self.generation,
         )
 
     def _note(self, changes: list[PodInfo], pod: PodInfo) -> None:
         """Remember a change for as long as that is less than all Pods: no cycle may ask for it, while Pods go on to
         come and go."""
-        if self.since:
+        if self.copy_of:
             changes.append(pod)
-            if len(self.came) + len(self.gone) > len(self.pods) + _FEW:
-                self.since, self.came, self.gone = 0, [], []
+            if len(self.added) + len(self.removed) > len(self.pods) + _FEW:
+                self.copy_of, self.added, self.removed = 0, [], []
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         self.requested.add(pod.requests.resources, sign)

@@ -156,11 +156,11 @@ class Snapshot:
     def _replace(self, row: int, before: NodeInfo | None, after: NodeInfo | None) -> None:
         """Keep everything that is counted over all Nodes."""
         old, new = before or _NOWHERE, after or _NOWHERE
-        follows = new.since and new.since == old.generation
-        came, gone = (new.came, new.gone) if follows else (new.pods.values(), old.pods.values())
-        for pod in came:  # before others go: one may have come and gone
+        follows = new.copy_of and new.copy_of == old.generation
+        added, removed = (new.added, new.removed) if follows else (new.pods.values(), old.pods.values())
+        for pod in added:  # before others go: one may have come and gone
             self._count_pod(row, pod, 1)
-        for pod in gone:
+        for pod in removed:
             self._count_pod(row, pod, -1)
         if old.node is not new.node:
             self._count_images(row, old, new)

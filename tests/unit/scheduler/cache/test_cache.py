@@ -294,7 +294,7 @@ def test_pods_that_come_and_go_while_nothing_is_scheduled_are_not_remembered(mon
     snapshot.update(cache)
 
     assert remembered is not None
-    assert len(remembered.came) + len(remembered.gone) < 100
+    assert len(remembered.added) + len(remembered.removed) < 100
     assert +counted == Counter(("stays", "last"))
 
 
