@@ -47,45 +47,45 @@ class ClaimBinding:
         for claim, uid, pod in unsettled:
             self._handle.start(self._settle(claim, uid, pod))
 
-    def reserve(self, found: PodClaims, on_node: OnNode) -> str:
+    def reserve(self, pod_claims: PodClaims, on_node: OnNode) -> str:
         """Let the devices count as taken from now on; why that is not possible, empty if it is."""
         for place, allocation in on_node.by_place.items():
-            claim = found.claims[place]
+            claim = pod_claims.claims[place]
             counts = self._manager.claims.signal_pending_allocation({**claim, "status": {"allocation": allocation}})
             if isinstance(counts, Refused):
                 return counts.message
-            found.pending[place] = uid_of(claim)
+            pod_claims.pending[place] = uid_of(claim)
             if counts != allocation:
                 return f"claim {key_of(claim)} got allocated elsewhere in the meantime"
-            found.reserved[place] = allocation
+            pod_claims.reserved[place] = allocation
         return ""
 
-    def unreserve(self, found: PodClaims, pod: PodInfo) -> None:
+    def unreserve(self, pod_claims: PodClaims, pod: PodInfo) -> None:
         """Let the devices be free again, and take back what was written, beside the scheduling cycle."""
-        for place, uid in found.pending.items():
-            if place in found.unanswered:
-                self._handle.start(self._settle(found.claims[place], uid, pod))
-            elif self._forget(found.claims[place], uid, pod):
-                self._manager.claims.restore(key_of(found.claims[place]))
-        found.pending, found.reserved, found.unanswered = {}, {}, set()
-        named = found.named
+        for place, uid in pod_claims.pending.items():
+            if place in pod_claims.unanswered:
+                self._handle.start(self._settle(pod_claims.claims[place], uid, pod))
+            elif self._forget(pod_claims.claims[place], uid, pod):
+                self._manager.claims.restore(key_of(pod_claims.claims[place]))
+        pod_claims.pending, pod_claims.reserved, pod_claims.unanswered = {}, {}, set()
+        named = pod_claims.named
         reserved = [each for each in named if claims.allocation(each) and is_reserved(each, pod)]
-        created = [each for each in found.claims[len(named) :] if not extended_resources.is_virtual(each)]
+        created = [each for each in pod_claims.claims[len(named) :] if not extended_resources.is_virtual(each)]
         if reserved or created:
             self._handle.start(self._release(pod, reserved, created, self._begin_taking_back(pod)))
 
-    async def bind(self, found: PodClaims, pod: PodInfo, node_name: str) -> None:
+    async def bind(self, pod_claims: PodClaims, pod: PodInfo, node_name: str) -> None:
         """Write allocations and reservations, and wait for the devices.  Raises ClaimError and BindingFailed."""
         for over in tuple(self._taking_back.get(pod.uid, ())):
             await over.wait()
-        filtered = list(map(claims.allocation, found.claims))
-        self._refresh(found)
+        filtered = list(map(claims.allocation, pod_claims.claims))
+        self._refresh(pod_claims)
         for place, allocation in enumerate(filtered):
-            claim = found.claims[place]
+            claim = pod_claims.claims[place]
             if not (claims.is_reserved_for(claim, pod.object) and claims.has_devices_of(claim, allocation)):
-                await self._bind_claim(found, place, pod, node_name, allocation)
-        if any(map(binding_conditions.are_asked_for, found.claims)):
-            await self._wait_for_devices(found, pod, node_name)
+                await self._bind_claim(pod_claims, place, pod, node_name, allocation)
+        if any(map(binding_conditions.are_asked_for, pod_claims.claims)):
+            await self._wait_for_devices(pod_claims, pod, node_name)
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
@@ -117,58 +117,58 @@ class ClaimBinding:
     def has_timed_out(self, claim: Object) -> bool:
         return binding_conditions.have_timed_out(claim, self._handle.now(), self._timeout)
 
-    def _refresh(self, found: PodClaims) -> None:
-        for place, claim in enumerate(found.claims):
+    def _refresh(self, pod_claims: PodClaims) -> None:
+        for place, claim in enumerate(pod_claims.claims):
             newer = self._manager.claims.get(key_of(claim))
             if newer is not None and uid_of(newer) == uid_of(claim):
-                found.claims[place] = newer
+                pod_claims.claims[place] = newer
 
     async def _bind_claim(
-        self, found: PodClaims, place: int, pod: PodInfo, node_name: str, filtered: Object | None
+        self, pod_claims: PodClaims, place: int, pod: PodInfo, node_name: str, filtered: Object | None
     ) -> None:
         """`filtered` is the allocation with which Filter let the Node pass, if the claim had one."""
-        claim, allocation, extended = found.claims[place], found.reserved.get(place), None
-        if place == found.extended:
+        claim, allocation, extended = pod_claims.claims[place], pod_claims.reserved.get(place), None
+        if place == pod_claims.extended_place:
             if allocation is None:
                 return  # the Node has all extended resources by itself
-            extended = found.on_nodes[node_name].plan.extended
+            extended = pod_claims.on_nodes[node_name].plan.extended
         if extended is not None:
-            claim = await self._create(found, place, extended)
+            claim = await self._create(pod_claims, place, extended)
         if allocation is not None:
-            found.unanswered.add(place)
+            pod_claims.unanswered.add(place)
         try:
             written = await self._writes.reserve(claim, pod, allocation, filtered)
         except ClaimError as error:
             if not error.unanswered:
-                found.unanswered.discard(place)
+                pod_claims.unanswered.discard(place)
             raise
-        found.unanswered.discard(place)
-        found.claims[place] = written
-        if place in found.pending:
-            self._manager.claims.remove_pending_allocation(found.pending.pop(place), force=True)
+        pod_claims.unanswered.discard(place)
+        pod_claims.claims[place] = written
+        if place in pod_claims.pending:
+            self._manager.claims.remove_pending_allocation(pod_claims.pending.pop(place), force=True)
         if allocation is not None:
             await self._writes.resolve_collisions(written)
         if extended is not None:
             await self._writes.record_extended(pod, written, extended.mappings)
 
-    async def _create(self, found: PodClaims, place: int, extended: Extended) -> Object:
+    async def _create(self, pod_claims: PodClaims, place: int, extended: Extended) -> Object:
         try:
             created = await self._writes.create(extended_resources.to_create(extended.claim))
         except ClaimError:
             self._handle.claim_created(False)
             raise
         self._handle.claim_created(True)
-        self._manager.claims.created(found.pending[place], created)
-        found.claims[place], found.pending[place] = created, uid_of(created)
+        self._manager.claims.created(pod_claims.pending[place], created)
+        pod_claims.claims[place], pod_claims.pending[place] = created, uid_of(created)
         return created
 
-    async def _wait_for_devices(self, found: PodClaims, pod: PodInfo, node_name: str) -> None:
+    async def _wait_for_devices(self, pod_claims: PodClaims, pod: PodInfo, node_name: str) -> None:
         """Wait until the binding conditions of all devices are true."""
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.event(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
         started, outcome = self._handle.monotonic(), "error"
         try:
-            while not self._are_devices_ready(found):
+            while not self._are_devices_ready(pod_claims):
                 left = started + self._timeout - self._handle.monotonic()
                 if left <= 0:
                     raise BindingFailed(f"{TIMED_OUT}: context deadline exceeded", "timeout")
@@ -178,17 +178,17 @@ class ClaimBinding:
             outcome = error.outcome
             raise
         finally:
-            devices = [each for claim in found.claims for each in binding_conditions.results(claim)]
+            devices = [each for claim in pod_claims.claims for each in binding_conditions.results(claim)]
             self._handle.waited_for_devices(outcome, self._handle.monotonic() - started, devices)
 
-    def _are_devices_ready(self, found: PodClaims) -> bool:
-        for place, claim in enumerate(found.claims):
+    def _are_devices_ready(self, pod_claims: PodClaims) -> bool:
+        for place, claim in enumerate(pod_claims.claims):
             if extended_resources.is_virtual(claim):
                 continue
             latest = self._manager.claims.get(key_of(claim))
             if latest is None:
                 raise BindingFailed(not_found(key_of(claim)), "error")
-            found.claims[place] = latest
+            pod_claims.claims[place] = latest
             if not binding_conditions.are_true(latest):
                 if self.has_timed_out(latest):
                     raise BindingFailed(f"{TIMED_OUT}: claim={key_of(latest).name}", "timeout")

@@ -102,82 +102,82 @@ class DynamicResources:
         for claim in named:
             if claims.allocation(claim) is None and (status := self._problem(claim)) is not None:
                 return status
-        found = PodClaims(named, classes=classes)
+        pod_claims = PodClaims(named, classes=classes)
         if extended is not None:
-            found.extended = len(named)
-            found.claims.append(extended)
-        state.write(self.name, found)
-        if found.to_allocate():
-            self._search.begin(found)
+            pod_claims.extended_place = len(named)
+            pod_claims.claims.append(extended)
+        state.write(self.name, pod_claims)
+        if pod_claims.to_allocate():
+            self._search.begin(pod_claims)
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | Steps[Status | None] | None:
-        found = self._found(state)
-        if found is None:
+        pod_claims = self._pod_claims(state)
+        if pod_claims is None:
             return None
-        plan = self._search.plan(found, pod, node)
+        plan = self._search.plan(pod_claims, pod, node)
         if isinstance(plan, Status):
             return plan
-        if not plan.wanted and not found.named:
+        if not plan.wanted and not pod_claims.named:
             return None
-        answer = self._search.try_node(node, found, plan) if found.allocator is not None else None
+        answer = self._search.try_node(node, pod_claims, plan) if pod_claims.allocator is not None else None
         if answer is None:
-            return self._reject_unavailable(found, node)
-        return answer if isinstance(answer, Status) else self._searched(found, node, answer)
+            return self._reject_unavailable(pod_claims, node)
+        return answer if isinstance(answer, Status) else self._searched(pod_claims, node, answer)
 
     def filter_known(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Known | None:
-        found = self._found(state)
-        if found is None or found.left_over is not None:
+        pod_claims = self._pod_claims(state)
+        if pod_claims is None or pod_claims.left_over is not None:
             return None
-        available = _available_nodes(found, nodes)
+        available = _available_nodes(pod_claims, nodes)
         if available is None:
             return None
-        if found.allocator is None:
+        if pod_claims.allocator is None:
             return Known(available, ~available)
-        known = self._search.known(found, pod, nodes)
+        known = self._search.known(pod_claims, pod, nodes)
         if known is not None and not available.all():
             known = Known(known.fits & available, known.rejected | ~available)
-        found.is_known_to_fit = known is not None and bool(known.fits.any())
+        pod_claims.is_known_to_fit = known is not None and bool(known.fits.any())
         return known
 
-    def _searched(self, found: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
+    def _searched(self, pod_claims: PodClaims, node: NodeInfo, steps: Steps[Status | None]) -> Steps[Status | None]:
         status = yield from steps
-        return status or self._reject_unavailable(found, node)
+        return status or self._reject_unavailable(pod_claims, node)
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: NodeStatuses
     ) -> tuple[Nominate | None, Status | None]:
         """Give up a claim that no tried Node can use, so that it can be allocated elsewhere."""
-        found = state.read(self.name, PodClaims)
-        if found is None:
+        pod_claims = state.read(self.name, PodClaims)
+        if pod_claims is None:
             return None, failed("not found")  # a PreFilter before this one has stopped the cycle
-        for place in self._handle.rng.sample(sorted(found.unavailable), len(found.unavailable)):
-            claim = found.claims[place]
+        for place in self._handle.rng.sample(sorted(pod_claims.unavailable), len(pod_claims.unavailable)):
+            claim = pod_claims.claims[place]
             if {each.get("uid") for each in claims.reserved_for(claim)} <= {pod.uid}:
                 self._binding.give_up(claim, pod)
                 return None, unschedulable(DEALLOCATED)
-        if (left_over := found.left_over) is not None:
+        if (left_over := pod_claims.left_over) is not None:
             self._binding.delete(left_over, pod)
             return None, unschedulable(DELETED)
         return None, unschedulable()
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
-        found = self._found(state)
-        has_lists = found is not None and any(
-            request.get("firstAvailable") for claim in found.claims for request in claims.requests_of(claim)
+        pod_claims = self._pod_claims(state)
+        has_lists = pod_claims is not None and any(
+            request.get("firstAvailable") for claim in pod_claims.claims for request in claims.requests_of(claim)
         )
         return None if has_lists else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The more, the earlier the alternatives are in their lists that the claims get."""
-        found = self._found(state)
-        on_node = found.on_node(node) if found is not None else None
-        if found is None or on_node is None:
+        pod_claims = self._pod_claims(state)
+        on_node = pod_claims.on_node(node) if pod_claims is not None else None
+        if pod_claims is None or on_node is None:
             return 0
         allocations = on_node.by_place
         return sum(
             _score(claim, claims.allocation(claim) or allocations.get(place) or {})
-            for place, claim in enumerate(found.claims)
+            for place, claim in enumerate(pod_claims.claims)
         )
 
     def normalize_score(
@@ -187,37 +187,37 @@ class DynamicResources:
         return None
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        found = self._found(state)
-        known = found.classes if found is not None else {}
+        pod_claims = self._pod_claims(state)
+        known = pod_claims.classes if pod_claims is not None else {}
         for name, device_class in self._classes_of(pod).items():
             if device_class is not None and known.get(name) is None:
                 # NodeResourcesFit may have left to devices what nobody has looked for.
                 return unresolvable(f"{BACKED_SINCE}: {name}")
-        to_allocate = found.to_allocate() if found is not None else []
-        if found is None or not to_allocate:
+        to_allocate = pod_claims.to_allocate() if pod_claims is not None else []
+        if pod_claims is None or not to_allocate:
             return None
-        on_node = found.on_node(self._handle.snapshot.get(node_name))
-        found.chosen(node_name)
+        on_node = pod_claims.on_node(self._handle.snapshot.get(node_name))
+        pod_claims.chosen(node_name)
         if on_node is None:
             # What devices could have provided may be the Node's own.
-            return None if to_allocate == [found.extended] else failed("claim allocation not found for node")
-        problem = self._binding.reserve(found, on_node)
+            return None if to_allocate == [pod_claims.extended_place] else failed("claim allocation not found for node")
+        problem = self._binding.reserve(pod_claims, on_node)
         return failed(problem) if problem else None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        found = self._found(state)
-        if found is not None:
-            self._binding.unreserve(found, pod)
+        pod_claims = self._pod_claims(state)
+        if pod_claims is not None:
+            self._binding.unreserve(pod_claims, pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
-        return SKIP if self._found(state) is None else PreFlight(allow_parallel=True)
+        return SKIP if self._pod_claims(state) is None else PreFlight(allow_parallel=True)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        found = self._found(state)
-        if found is None:
+        pod_claims = self._pod_claims(state)
+        if pod_claims is None:
             return None
         try:
-            await self._binding.bind(found, pod, node_name)
+            await self._binding.bind(pod_claims, pod, node_name)
         except (BindingFailed, ClaimError) as error:
             return failed(str(error), error)
         return None
@@ -242,10 +242,10 @@ class DynamicResources:
             return {}
         return {name: self._manager.classes.for_extended_resource(name) for name in extended_resources.names(pod)}
 
-    def _found(self, state: CycleState) -> PodClaims | None:
-        """What PreFilter has found, if the Pod has claims."""
-        found = state.read(self.name, PodClaims)
-        return found if found is not None and found.claims else None
+    def _pod_claims(self, state: CycleState) -> PodClaims | None:
+        """What PreFilter has found of the Pod's claims; None for a Pod without any."""
+        pod_claims = state.read(self.name, PodClaims)
+        return pod_claims if pod_claims is not None and pod_claims.claims else None
 
     def _extended_claim(self, pod: PodInfo, classes: Mapping[str, Object | None]) -> Object | None:
         """The claim for extended resources: that of an earlier attempt, or one that is yet to be created."""
@@ -272,9 +272,9 @@ class DynamicResources:
                     return unresolvable(f"request {asked_name}: device class {class_name} does not exist")
         return unresolvable(self._ownership.refusal({})) if self._ownership.is_empty else None
 
-    def _reject_unavailable(self, found: PodClaims, node: NodeInfo) -> Status | None:
-        unavailable = [place for place, claim in enumerate(found.claims) if not self._is_available(claim, node)]
-        found.unavailable.update(unavailable)
+    def _reject_unavailable(self, pod_claims: PodClaims, node: NodeInfo) -> Status | None:
+        unavailable = [place for place, claim in enumerate(pod_claims.claims) if not self._is_available(claim, node)]
+        pod_claims.unavailable.update(unavailable)
         return unresolvable(UNAVAILABLE) if unavailable else None
 
     def _is_available(self, claim: Object, node: NodeInfo) -> bool:
@@ -327,11 +327,11 @@ class DynamicResources:
         return QueueingHint.QUEUE
 
 
-def _available_nodes(found: PodClaims, nodes: Snapshot) -> Mask | None:
+def _available_nodes(pod_claims: PodClaims, nodes: Snapshot) -> Mask | None:
     """Where the claims that are allocated may be used; None if one waits for binding conditions, which time changes."""
     table = nodes.table
     mask: Mask = np.ones(len(nodes), np.bool_)
-    for claim in found.claims:
+    for claim in pod_claims.claims:
         if binding_conditions.are_asked_for(claim):
             return None
         selector = (claims.allocation(claim) or {}).get("nodeSelector")

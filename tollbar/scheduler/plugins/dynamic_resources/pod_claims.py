@@ -98,12 +98,12 @@ class OnNode(NamedTuple):
 class PodClaims:
     """All trials of preemption share it: no victim changes it.
 
-    `claims` has those of `spec.resourceClaims` in their order, then the one for extended resources, whose place is
-    `extended`; all are replaced by what has been written.
+    `claims` has those of `spec.resourceClaims` in their order, then the one for extended resources, which is at
+    `extended_place` if there is one; all are replaced by what has been written.
     """
 
     claims: list[Object] = field(default_factory=list)
-    extended: int | None = None
+    extended_place: int | None = None
     classes: Mapping[str, Object | None] = field(default_factory=dict)
     """The DeviceClass of each extended resource that the Pod requests, None for one that only device plugins have."""
     plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
@@ -113,8 +113,9 @@ class PodClaims:
     deadline: float | None = None
     """Of the searches on all Nodes together, and what runs in between, on the clock of the Handle; None before
     PreFilter has begun the first one."""
-    revision: tuple[int, int] = (0, 0)
-    """Of the claims and the inventory that the allocator was made for; that of the claims is -1 for a copy of them."""
+    revision: tuple[int | None, int] = (0, 0)
+    """Of the claims and the inventory that the allocator was made for; that of the claims is None for a copy of them,
+    which nobody changes."""
     unavailable: set[int] = field(default_factory=set)
     """Places of claims that are allocated, but not for some Node that was tried."""
     on_nodes: dict[str, OnNode] = field(default_factory=dict)
@@ -132,7 +133,7 @@ class PodClaims:
     @property
     def named(self) -> list[Object]:
         """Those of `spec.resourceClaims` alone."""
-        return self.claims if self.extended is None else self.claims[: self.extended]
+        return self.claims if self.extended_place is None else self.claims[: self.extended_place]
 
     def on_node(self, node: NodeInfo | None) -> OnNode | None:
         """What the claims get on a Node that Filter lets pass, be it that it was not asked because that was known.
@@ -143,7 +144,7 @@ class PodClaims:
             return None
         found = self.on_nodes.get(node.name)
         if found is None:
-            names = extended_resources.from_devices(self.classes, node) if self.extended is not None else ()
+            names = extended_resources.from_devices(self.classes, node) if self.extended_place is not None else ()
             plan = self.plans.get(names) if names is not None else None
             if plan is not None and (kept := plan.solutions.last(node.name)):
                 found = self.on_nodes[node.name] = OnNode(plan, kept)
@@ -152,7 +153,7 @@ class PodClaims:
     @property
     def left_over(self) -> Object | None:
         """The claim for extended resources that an earlier attempt has left.  No Node will do until it is gone."""
-        claim = self.claims[self.extended] if self.extended is not None else None
+        claim = self.claims[self.extended_place] if self.extended_place is not None else None
         return claim if claim is not None and not extended_resources.is_virtual(claim) else None
 
     def chosen(self, node_name: str) -> None:

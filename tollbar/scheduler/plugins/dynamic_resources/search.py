@@ -24,7 +24,6 @@ from tollbar.scheduler.plugins.dynamic_resources.pod_claims import OnNode, Plan,
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 CANNOT_ALLOCATE_OURS: Final = "cannot allocate all claims with devices that are exclusive to this scheduler"
-_COPY: Final = -1
 _PIECE: Final = 0.002
 """Seconds for which a search holds the scheduler before others may run."""
 
@@ -45,51 +44,51 @@ class DeviceSearch:
     def _solutions(self) -> Solutions:
         return Solutions(self._manager.inventory, self._manager.claims.state)
 
-    def begin(self, found: PodClaims, *, copied: bool = False) -> Allocator:
+    def begin(self, pod_claims: PodClaims, *, copied: bool = False) -> Allocator:
         """Search with the claims and devices as they are at this moment.
 
         What was found for other Nodes stays: Reserve looks whether the devices are still free.
         """
         manager = self._manager
-        if found.deadline is None:
-            found.deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
-        found.revision = (_COPY if copied else manager.claims.revision, manager.inventory.revision)
-        found.allocator = Allocator(
+        if pod_claims.deadline is None:
+            pod_claims.deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
+        pod_claims.revision = (None if copied else manager.claims.revision, manager.inventory.revision)
+        pod_claims.allocator = Allocator(
             manager.inventory,
             manager.claims.state.copy() if copied else manager.claims.state,
             manager.classes,
             selectors=self._selectors,
             clock=self._handle.monotonic,
-            deadline=found.deadline,
+            deadline=pod_claims.deadline,
             may_use=self._ownership.has,
         )
-        return found.allocator
+        return pod_claims.allocator
 
-    def plan(self, found: PodClaims, pod: PodInfo, node: NodeInfo) -> Plan | Status:
+    def plan(self, pod_claims: PodClaims, pod: PodInfo, node: NodeInfo) -> Plan | Status:
         """What is to be allocated on this Node, or why the Pod's extended resources rule it out."""
-        if found.extended is None:
-            return found.plans.get(()) or self._plan(found, pod, ())
-        if found.left_over is not None:
+        if pod_claims.extended_place is None:
+            return pod_claims.plans.get(()) or self._plan(pod_claims, pod, ())
+        if pod_claims.left_over is not None:
             return unresolvable(extended_resources.STALE)
-        names = extended_resources.from_devices(found.classes, node)
+        names = extended_resources.from_devices(pod_claims.classes, node)
         if names is None:
             return unresolvable(extended_resources.CANNOT_FIT)
-        return found.plans.get(names) or self._plan(found, pod, names)
+        return pod_claims.plans.get(names) or self._plan(pod_claims, pod, names)
 
-    def _plan(self, found: PodClaims, pod: PodInfo, names: tuple[str, ...]) -> Plan:
-        wanted = {place: found.claims[place] for place in found.to_allocate() if place != found.extended}
-        extended = None
-        if found.extended is not None and names:
-            extended = extended_resources.claim_for(found.claims[found.extended], pod.object, names, found.classes)
-            wanted[found.extended] = extended.claim
+    def _plan(self, pod_claims: PodClaims, pod: PodInfo, names: tuple[str, ...]) -> Plan:
+        given, extended_place, extended = pod_claims.claims, pod_claims.extended_place, None
+        wanted = {place: given[place] for place in pod_claims.to_allocate() if place != extended_place}
+        if extended_place is not None and names:
+            extended = extended_resources.claim_for(given[extended_place], pod.object, names, pod_claims.classes)
+            wanted[extended_place] = extended.claim
         solutions, nodes = self._solutions.of(list(wanted.values()), self._manager.classes), self._handle.snapshot
         if solutions.size > 2 * len(nodes):
             solutions.forget(lambda name: nodes.get(name) is None)
         plan = Plan(wanted, extended, solutions)
-        found.plans[names] = plan
+        pod_claims.plans[names] = plan
         return plan
 
-    def known(self, found: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
+    def known(self, pod_claims: PodClaims, pod: PodInfo, nodes: Snapshot) -> Known | None:
         """What solutions say of all Nodes about claims without an allocation.
 
         Of extended resources they do where devices provide all of them, and nothing of Nodes that have any themselves.
@@ -98,11 +97,11 @@ class DeviceSearch:
         if self._ownership.node_labels is not None:
             return None
         names: tuple[str, ...] = ()
-        if found.extended is not None:
-            if None in found.classes.values():
+        if pod_claims.extended_place is not None:
+            if None in pod_claims.classes.values():
                 return None
-            names = tuple(sorted(found.classes))
-        solutions = (found.plans.get(names) or self._plan(found, pod, names)).solutions
+            names = tuple(sorted(pod_claims.classes))
+        solutions = (pod_claims.plans.get(names) or self._plan(pod_claims, pod, names)).solutions
         known = self._known.get(solutions)
         if known is None or known.nodes is not nodes:
             known = self._known[solutions] = KnownNodes(self._manager.inventory, nodes)
@@ -112,60 +111,63 @@ class DeviceSearch:
             said = Known(said.fits & has_none, said.rejected & has_none)
         return said._replace(why=self._no_solution)
 
-    def try_node(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
+    def try_node(self, node: NodeInfo, pod_claims: PodClaims, plan: Plan) -> Status | Steps[Status | None] | None:
         """What the claims of the plan get on this Node, kept for Reserve; the rejection if they do not fit there."""
-        if node.name in found.on_nodes:
+        if node.name in pod_claims.on_nodes:
             return None
-        if node.name in found.rejections:
-            return found.rejections[node.name]
+        if node.name in pod_claims.rejections:
+            return pod_claims.rejections[node.name]
         if plan.wanted and (refusal := self._ownership.refusal(node.labels)):
             return unresolvable(refusal)
         kept = plan.solutions.get(node.name, node.labels)
-        return self._search(node, found, plan) if kept is None else self._remember(node, found, plan, kept)
+        return self._search(node, pod_claims, plan) if kept is None else self._remember(node, pod_claims, plan, kept)
 
-    def _search(self, node: NodeInfo, found: PodClaims, plan: Plan) -> Steps[Status | None]:
-        result = yield from self._run(node, found, plan.wanted)
+    def _search(self, node: NodeInfo, pod_claims: PodClaims, plan: Plan) -> Steps[Status | None]:
+        result = yield from self._run(node, pod_claims, plan.wanted)
         match result:
             case Failed(timed_out=True):
                 text = f"node {node.name}: timed out trying to allocate devices"
-                are_enough = bool(found.on_nodes) or found.is_known_to_fit  # the Nodes that fit
+                are_enough = bool(pod_claims.on_nodes) or pod_claims.is_known_to_fit  # the Nodes that fit
                 return unschedulable(text) if are_enough else failed(text)
             case Failed(message=message, node_only=True):
                 return unresolvable(message)
             case Failed(message=message):
                 return failed(message)
         allocations = tuple(result or ())
-        if found.revision[0] != _COPY and plan.solutions.are_of(self._manager.classes):  # else these have changed
+        is_of_now = pod_claims.revision[0] is not None and plan.solutions.are_of(self._manager.classes)
+        if is_of_now:  # else claims or classes have changed meanwhile
             plan.solutions.put(node.name, node.labels, allocations)
-        return self._remember(node, found, plan, allocations)
+        return self._remember(node, pod_claims, plan, allocations)
 
-    def _remember(self, node: NodeInfo, found: PodClaims, plan: Plan, allocations: Sequence[Object]) -> Status | None:
+    def _remember(
+        self, node: NodeInfo, pod_claims: PodClaims, plan: Plan, allocations: Sequence[Object]
+    ) -> Status | None:
         if (known := self._known.get(plan.solutions)) is not None:
             known.was_asked(node.name)
         if len(allocations) == len(plan.wanted):
-            found.on_nodes[node.name] = OnNode(plan, allocations)
+            pod_claims.on_nodes[node.name] = OnNode(plan, allocations)
             return None
-        return found.rejections.setdefault(node.name, self._no_solution)
+        return pod_claims.rejections.setdefault(node.name, self._no_solution)
 
     def _run(
-        self, node: NodeInfo, found: PodClaims, wanted: Mapping[int, Object]
+        self, node: NodeInfo, pod_claims: PodClaims, wanted: Mapping[int, Object]
     ) -> Steps[list[Object] | Failed | None]:
         """Search piece by piece.  Where others run in between and claims change, go on with a copy of them."""
-        allocator = found.allocator
+        allocator = pod_claims.allocator
         while True:
-            if allocator is None or self._is_outdated(found):
-                allocator = self.begin(found)
+            if allocator is None or self._is_outdated(pod_claims):
+                allocator = self.begin(pod_claims)
             allocation = allocator.begin(node.node or {}, list(wanted.values()))
             while not allocation.run(_PIECE):
                 yield
-                if self._is_outdated(found):
-                    allocator = self.begin(found, copied=True)
+                if self._is_outdated(pod_claims):
+                    allocator = self.begin(pod_claims, copied=True)
                     break
             else:
                 return allocation.result
 
-    def _is_outdated(self, found: PodClaims) -> bool:
+    def _is_outdated(self, pod_claims: PodClaims) -> bool:
         """Whether claims or devices have changed that the allocator reads."""
-        of_claims, of_inventory = found.revision
+        of_claims, of_inventory = pod_claims.revision
         manager = self._manager
-        return of_claims not in (_COPY, manager.claims.revision) or of_inventory != manager.inventory.revision
+        return of_claims not in (None, manager.claims.revision) or of_inventory != manager.inventory.revision
