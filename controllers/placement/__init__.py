@@ -24,9 +24,7 @@ from tollbar.views import kinds
 def setup(manager: Manager) -> Controller[Key]:
     """A rule is reconciled when its spec changes."""
     rules = manager.caches.store(kinds.PLACEMENT_RULES)
-    reconciler = _Reconciler(
-        manager, rules, StatusWriter(manager, rules, "gates"), cel.engine(manager.configuration.cel_engine)
-    )
+    reconciler = _Reconciler(manager, rules, StatusWriter(manager, rules, "gates"), cel.engine())
     return (
         Builder[Key](manager, "placement rules")
         .watches(rules, itself, predicate=spec_changed, initial=True)

@@ -45,7 +45,11 @@ __all__ = [
     "engine",
     "failing_constants",
     "project",
+    "use_engine",
 ]
+
+_used = "compiled"
+"""The name of the engine that this process uses."""
 
 
 def failing_constants(source: str, env: Env) -> list[CelError]:
@@ -59,12 +63,19 @@ def failing_constants(source: str, env: Env) -> list[CelError]:
     return failing_constants(source, env)
 
 
-def engine(name: str = "compiled") -> CelEngine:
-    """The engine of that name; ValueError if there is none.
+def use_engine(name: str) -> None:
+    """Have `engine` make engines of this name where none is given, from now on and in the whole process."""
+    global _used
+    _used = name
 
-    `compiled` and `closures` give the same answers and are for production; `cel-python` is for comparison.
+
+def engine(name: str = "") -> CelEngine:
+    """A new engine of that name, by default of the one that this process uses; ValueError if there is none.
+
+    `compiled`, which a process uses unless told otherwise, and `closures` give the same answers and are for production;
+    `cel-python` is for comparison.
     """
-    match name:
+    match name or _used:
         case "compiled":
             from tollbar.cel.engines.compiled import CompilingEngine
 
@@ -78,4 +89,4 @@ def engine(name: str = "compiled") -> CelEngine:
 
             return CelPythonEngine()
         case _:
-            raise ValueError(f"there is no CEL engine named {name}")
+            raise ValueError(f"there is no CEL engine named {name or _used}")

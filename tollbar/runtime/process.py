@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Final, TypeAlias
 
 import tollbar
+from tollbar import cel
 from tollbar.runtime import chassis, collector, log
 from tollbar.runtime.budget import SHARE, Budget, memory_limit
 from tollbar.runtime.client import Client
@@ -35,6 +36,7 @@ Setup: TypeAlias = Callable[[Manager], Awaitable[None]]
 def run(name: str, setup: Setup, configuration: Configuration, kubeconfig: str | None) -> int:
     """Run the process `name` until SIGTERM or SIGINT; 0 then, 1 when something failed or could not start."""
     log.configure(configuration.log.format, configuration.log.verbosity)
+    cel.use_engine(configuration.cel_engine)
     collector.tune()
     sslproto.SSLProtocol.max_size = _TLS_BUFFER
     try:

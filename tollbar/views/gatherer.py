@@ -30,11 +30,11 @@ class Gatherer:
     def __init__(
         self, store: Callable[[Cached], Store], configuration: Configuration, engine: CelEngine | None = None
     ) -> None:
-        """`store` is `Caches.store`; `engine` is the configured one unless given."""
+        """`store` is `Caches.store`; `engine` is the one that this process uses unless given."""
         self.lookup = PackageLookup(store)
         self.rules = store(kinds.RULES)
         self.gates = store(kinds.GATES)
-        self.ruleset = RuleSet(self.rules, engine or cel.engine(configuration.cel_engine))
+        self.ruleset = RuleSet(self.rules, engine or cel.engine())
         self._managed_namespaces = configuration.managed_namespace_selector
         self._system_namespace = configuration.system_namespace
         self._policies: dict[str, tuple[Object, GatePolicy]] = {}
