@@ -111,7 +111,7 @@ class Gatherer:
         )
 
     def gate_policy(self, name: str = wellknown.GATE, default: GatePolicy = SHIPPED_GATE_POLICY) -> GatePolicy:
-        """The policy in the SchedulingGate of this gate; the default while there is none.
+        """The policy in the SchedulingGate of this gate; the default while there is none that is valid.
 
         It is read for every Pod, so the object is parsed only when it is replaced.
         """
@@ -121,16 +121,16 @@ class Gatherer:
             return default
         known, policy = self._policies.get(name, (None, default))
         if found is not known:
-            policy = policy_of(found)
+            policy = policy_of(found, default)
             self._policies[name] = found, policy
         return policy
 
 
-def policy_of(gate: Object) -> GatePolicy:
-    """The policy in this SchedulingGate; the defaults when it is invalid."""
+def policy_of(gate: Object, default: GatePolicy = SHIPPED_GATE_POLICY) -> GatePolicy:
+    """The policy in this SchedulingGate; the default when it is not valid."""
     parsed = parse_gate(gate)
     if not isinstance(parsed, SchedulingGate):
-        return SHIPPED_GATE_POLICY
+        return default
     return GatePolicy(
         max_hold=parsed.spec.max_hold_seconds,
         release_on_expiry=parsed.spec.on_expiry == "Release",

@@ -123,6 +123,16 @@ CASES: dict[str, tuple[Given, Outcome, list[str], int]] = {
         [said(f"GateOverdue: held for more than 60s, waiting for {WAITS}")],
         0,
     ),
+    "while its SchedulingGate is not valid it is held as the class says": (
+        Given(
+            (HELD, ML, scheduling_gate("zone", NAME).expiring("soon")),
+            saying(lambda _: Hold("Missing", WAITS), max_hold="10m", on_expiry="Report"),
+            age=60.0,
+        ),
+        RetryAfter(540.0),
+        [said(f"SchedulingHeld: waiting for {WAITS}")],
+        0,
+    ),
     "a Pod that is not its business is released as it is": (
         Given((HELD.but("metadata.labels", None), ML)),
         DONE,
