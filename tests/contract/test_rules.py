@@ -50,7 +50,7 @@ QUALIFIED = (
     "must be a qualified name: an optional DNS subdomain and '/', then at most 63 alphanumeric characters, '-', '_'"
     " or '.'"
 )
-HOLD = "must be a duration longer than 0s, such as 60s or 1m30s; leave it out for no deadline"
+HOLD = "must be a duration longer than 0s, such as 60s or 1m30s"
 PROTOTYPE = "spec.match.device.prototypes[0]"
 
 REFUSED: dict[str, tuple[Object, list[str]]] = {

@@ -32,7 +32,7 @@ Duration: TypeAlias = Annotated[
     Field(
         max_length=32,
         json_schema_extra=validated(
-            rule(f"self.matches('{durations.PATTERN}') && duration(self) > duration('0s')", texts.NOT_A_HOLD)
+            rule(f"self.matches('{durations.PATTERN}') && duration(self) > duration('0s')", texts.NOT_A_DURATION)
         ),
     ),
 ]

@@ -16,6 +16,14 @@ def parse(text: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
+def is_positive(text: str) -> bool:
+    """Whether it is a duration longer than nothing."""
+    try:
+        return parse(text) > 0
+    except ValueError:
+        return False
+
+
 def text(seconds: float) -> str:
     """The duration as Go prints it: `1m30s`, `1h0m0s`, `1.5s`, `250ms`, `0s`; to the microsecond."""
     micros = round(seconds * 1_000_000)

@@ -111,21 +111,14 @@ def shipped_gate(owners: Sequence[str] = (CONTROLLERS,)) -> Object:
     }
 
 
-def _is_hold(text: str) -> bool:
-    try:
-        return durations.parse(text) > 0
-    except ValueError:
-        return False
-
-
 def _problems(spec: SchedulingGateSpec) -> Iterator[FieldError]:
     for problem in names.qualified_name(spec.gate_name):
         yield invalid("spec.gateName", spec.gate_name, problem)
     for index, owner in enumerate(spec.owners):
         if owner in spec.owners[:index]:
             yield duplicate(f"spec.owners[{index}]", owner)
-    if spec.max_hold is not None and not _is_hold(spec.max_hold):
-        yield invalid("spec.maxHold", spec.max_hold, texts.NOT_A_HOLD)
+    if spec.max_hold is not None and not durations.is_positive(spec.max_hold):
+        yield invalid("spec.maxHold", spec.max_hold, texts.NOT_A_DURATION)
     if spec.on_expiry == "Release":
         if spec.max_hold is None:
             yield required("spec.maxHold", texts.RELEASE_NEEDS_HOLD)

@@ -120,8 +120,8 @@ def _problems(spec: PodQuotaSpec) -> Iterator[FieldError]:
             yield invalid(entry("spec.limits", name), name, texts.OF_REQUESTS)
         if not _is_limit(text):
             yield invalid(entry("spec.limits", name), text, NOT_A_LIMIT)
-    if not _is_wait(spec.patience):
-        yield invalid("spec.patience", spec.patience, texts.NOT_A_HOLD)
+    if not durations.is_positive(spec.patience):
+        yield invalid("spec.patience", spec.patience, texts.NOT_A_DURATION)
 
 
 def _is_of_resource_quota(name: str) -> bool:
@@ -133,12 +133,5 @@ def _is_of_resource_quota(name: str) -> bool:
 def _is_limit(text: str) -> bool:
     try:
         return quantity.parse(text) >= 0
-    except ValueError:
-        return False
-
-
-def _is_wait(text: str) -> bool:
-    try:
-        return durations.parse(text) > 0
     except ValueError:
         return False

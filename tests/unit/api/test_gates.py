@@ -8,7 +8,7 @@ from tollbar.api import durations
 from tollbar.api.gates import SchedulingGate, parse_gate, shipped_gate
 from tollbar.api.reasons import RuleReason
 
-NO_HOLD = "must be a duration longer than 0s, such as 60s or 1m30s; leave it out for no deadline"
+NO_HOLD = "must be a duration longer than 0s, such as 60s or 1m30s"
 NO_KEY = (
     "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "

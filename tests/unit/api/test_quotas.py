@@ -39,6 +39,10 @@ ERRORS: dict[str, tuple[Any, list[str]]] = {
             for name in ("requests.cpu", "limits.cpu", "requests.example.com/gpu")
         ],
     ),
+    "no patience": (
+        quota(patience="0s"),
+        ['spec.patience: Invalid value: "0s": must be a duration longer than 0s, such as 60s or 1m30s'],
+    ),
     "another order": (
         quota(sharing="Random"),
         ['spec.sharing: Unsupported value: "Random": supported values: "FirstCome", "Fair"'],
@@ -56,7 +60,6 @@ def test_mistakes(given: Any, want: list[str]) -> None:
 BAD = {
     "a resource that cannot be": {"limits": {"a b": "1"}},
     "no resource": {"limits": {}},
-    "no patience": {"patience": "0s"},
     "a selector that the API server refuses": {
         "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}
     },
