@@ -12,7 +12,7 @@ from tollbar.decide.claims.devicetolerations import ClaimPlan
 from tollbar.model import claims
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
-from tollbar.model.plan import DONE, Event, Failed, Outcome, RetryAfter
+from tollbar.model.plan import DONE, STALE, Event, Failed, Outcome, RetryAfter
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime import asking, claimwrites
 from tollbar.runtime.asking import TooMuch
@@ -87,7 +87,7 @@ async def _act(consumer: Object, plan: ConsumerPlan, store: Store, deps: Deps) -
     except Invalid as error:
         if claimwrites.is_denied(error):
             raise
-        return claimwrites.STALE  # not allocated any more, being deleted, full, or another object of the name
+        return STALE  # not allocated any more, being deleted, full, or another object of the name
     except ApiError as error:
         return claimwrites.outcome_of(error)
     return DONE
@@ -107,7 +107,7 @@ async def _create(creation: Creation, consumer: Object, deps: Deps) -> str | Out
         given = creation.claim
         new = await deps.asker.read(given, make) if isinstance(given, Get) else _new(given, deps)
         if new is None:
-            return claimwrites.STALE
+            return STALE
         if deps.competing.holds or not deps.takeover.works:
             return HELD_BACK
         return await _post(new, deps)

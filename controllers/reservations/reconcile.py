@@ -21,7 +21,7 @@ from tollbar.decide.claims.reservations import (
 from tollbar.model import claims, pods, resources, workloads
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, key_of, metadata
-from tollbar.model.plan import DONE, Outcome, RetryAfter
+from tollbar.model.plan import DONE, STALE, Outcome, RetryAfter
 from tollbar.runtime import asking, claimwrites
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import Client
@@ -123,7 +123,7 @@ def _refused(claim: Object, plan: ReservationPlan, error: ApiError, deps: Deps) 
     denied = claimwrites.is_denied(error)
     if isinstance(error, Invalid) and not denied and _is_overtaken(error):
         _log.info("the claim has changed", extra={"object": str(key_of(claim)), "error": str(error)})
-        return claimwrites.STALE
+        return STALE
     if denied or error.refused:
         held = plan.remove is not None
         crowded = plan.state.crowded if plan.state is not None else None

@@ -19,7 +19,7 @@ from tollbar.model import resources
 from tollbar.model.ask import Absence, Get
 from tollbar.model.conditions import Condition
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
-from tollbar.model.plan import DONE, Outcome, Requeue, RetryAfter
+from tollbar.model.plan import DONE, STALE, Outcome, RetryAfter
 from tollbar.runtime import claimwrites
 from tollbar.runtime.asking import Asker
 from tollbar.runtime.client import as_text, decoded
@@ -90,7 +90,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     try:
         await act(facts, plan, deps)
     except (AlreadyExists, _TemplateGone):
-        return Requeue("StaleView")
+        return STALE
     except ApiError as error:
         if not _is_refusal(error):
             raise

@@ -215,7 +215,7 @@ def _created(group: str, resources: list[str], namespace: str, *more: Object) ->
         "rules": [_rule(group, ["v1"], ["CREATE"], resources, scope="Namespaced")],
         "namespaceSelector": {
             "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace]},
+                {"key": wellknown.NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": ["kube-system", namespace]},
                 dict(not_skipped),
                 *map(dict, more),
             ]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from tollbar import cel
+from tollbar import cel, wellknown
 from tollbar.cli import console, copies, dump, inputs
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Unreadable
@@ -237,7 +237,7 @@ def _add(cluster: Cluster, objects: Iterable[Object]) -> None:
             cluster.put(each)
     known = {key_of(each).name for each in cluster.objects(NAMESPACES)}
     for name in {key_of(each).namespace for each in (*cluster.objects(PODS), *_claims(cluster))} - known:
-        label = {"kubernetes.io/metadata.name": name}
+        label = {wellknown.NAMESPACE_NAME_LABEL: name}
         cluster.put({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
 
 

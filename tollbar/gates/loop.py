@@ -15,7 +15,7 @@ from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.gates.refusals import Refusals
 from tollbar.model import resources, timestamps
 from tollbar.model.objects import Key, Object, metadata
-from tollbar.model.plan import DONE, Outcome, Requeue
+from tollbar.model.plan import DONE, STALE, Outcome
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
@@ -93,5 +93,5 @@ def _not_patched(error: ApiError) -> Outcome:
     if isinstance(error, NotFound):
         return DONE
     if isinstance(error, Conflict | Invalid):
-        return Requeue("StaleView")
+        return STALE
     raise error

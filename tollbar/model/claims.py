@@ -92,13 +92,17 @@ def owned_by_pod(claim: Object, pod: Object) -> bool:
     return owner is not None and owner.get("kind") == "Pod" and owner.get("uid") == uid_of(pod)
 
 
-def is_for(claim: Object, pod: Object) -> bool:
-    """Whether the claim was made for this Pod, or for the PodGroup that it names (IsForPod with PodGroups)."""
-    if owned_by_pod(claim, pod):
+def is_for(claim: Object, consumer: Object) -> bool:
+    """Whether the claim was made for this Pod or PodGroup, or for the PodGroup that the Pod names.
+
+    By its controller.  Source: IsForPod and IsForPodGroup, k8s.io/dynamic-resource-allocation/resourceclaim.
+    """
+    owner, group = controller_of(claim), pods.scheduling_group(consumer)
+    if owner is None:
+        return False
+    if owner.get("kind") == consumer.get("kind", "Pod") and owner.get("uid") == uid_of(consumer):
         return True
-    owner, group = controller_of(claim) or {}, pods.scheduling_group(pod)
-    api = str(owner.get("apiVersion"))
-    is_group = owner.get("kind") == "PodGroup" and api.startswith(f"{POD_GROUP_API}/")
+    is_group = owner.get("kind") == "PodGroup" and str(owner.get("apiVersion")).startswith(f"{POD_GROUP_API}/")
     return is_group and group is not None and owner.get("name") == group
 
 

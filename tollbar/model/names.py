@@ -5,6 +5,7 @@ count UTF-8 bytes, as the API server does.  Source: k8s.io/apimachinery/pkg/api/
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -22,7 +23,7 @@ _IDENTIFIER_RE: Final = re.compile(_IDENTIFIER)
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
 ANNOTATIONS_MAX: Final = 256 * 1024
-"""The most bytes of all keys and values of an object's annotations."""
+"""The most bytes of all keys and values of an object's annotations (TotalAnnotationSizeLimitB)."""
 _GENERATE_NAME_MAX: Final = 57
 """The most bytes of a claim's generateName: the API server cuts it at 58 and adds five."""
 
@@ -102,9 +103,18 @@ def generate_name(owner: str, reference: str) -> str:
     return f"{kept.rstrip('.-') or owner[0]}-{named}"
 
 
+def annotations_size(annotations: Mapping[str, str]) -> int:
+    """Bytes of all keys and values, of which there may be `ANNOTATIONS_MAX`."""
+    return sum(_size(key) + _size(value) for key, value in annotations.items())
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
 def _problems(value: str, limit: int, form: re.Pattern[str], otherwise: str) -> list[str]:
     problems = []
-    if len(value.encode(errors="surrogatepass")) > limit:
+    if _size(value) > limit:
         problems.append(f"must be no more than {limit} bytes")
     if not form.fullmatch(value):
         problems.append(otherwise)

@@ -90,3 +90,5 @@ Outcome: TypeAlias = Done | RetryAfter | Failed | Requeue | Awaiting
 
 DONE: Final = Done()
 AWAITING: Final = Awaiting()
+STALE: Final = Requeue("StaleView")
+"""The API server has another version of the object than the one that was decided about."""

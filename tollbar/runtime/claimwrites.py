@@ -13,12 +13,11 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.model.claims import Deallocation
 from tollbar.model.objects import Object, key_of, metadata, picked, uid_of
-from tollbar.model.plan import DONE, Outcome, Requeue
+from tollbar.model.plan import DONE, STALE, Outcome
 from tollbar.model.resources import RESOURCE_CLAIMS
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
-STALE: Final = Requeue("StaleView")
 _BINDING: Final = "resourceclaims/binding"
 """Part of the message of the 422 with which the API server refuses a reservation without this permission."""
 

@@ -26,7 +26,6 @@ from tollbar.model.objects import Object
 API_VERSION: Final = f"config.{wellknown.GROUP}/{wellknown.VERSION}"
 KIND: Final = "Configuration"
 
-_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
@@ -192,7 +191,7 @@ class Log(_Section):
 
 def _all_but_system(data: dict[str, Any]) -> Object:
     excluded = sorted({"kube-system", str(data.get("system_namespace"))})
-    return {"matchExpressions": [{"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded}]}
+    return {"matchExpressions": [{"key": wellknown.NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded}]}
 
 
 class Configuration(_Section):

@@ -17,6 +17,7 @@ from tollbar.model.resources import (
     RESOURCE_CLAIMS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     SELF_SUBJECT_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
 from tollbar.runtime.client import Client, decoded
@@ -28,9 +29,6 @@ from tollbar.runtime.source import Channel
 
 _log: Final = logging.getLogger(__name__)
 
-_SUBJECT_ACCESS_REVIEWS: Final = replace(
-    SELF_SUBJECT_ACCESS_REVIEWS, plural="subjectaccessreviews", kind="SubjectAccessReview"
-)
 _NEW: Final = (sys.maxsize, 0)
 _POD_GROUP_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
 _DEVICE_TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2")
@@ -214,7 +212,7 @@ async def may(client: Client, verb: str, group: str, resource: str, subresource:
 
     Asks by SubjectAccessReview or SelfSubjectAccessReview.
     """
-    kind = _SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
+    kind = SUBJECT_ACCESS_REVIEWS if user else SELF_SUBJECT_ACCESS_REVIEWS
     subject: Object = {"user": user, "groups": ["system:authenticated"]} if user else {}
     attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
     review = {**kind.type_meta, "spec": {**subject, "resourceAttributes": attributes}}

@@ -1,7 +1,6 @@
 """Facts for decisions about Pods: packages, the rules in force, managed namespaces, and the gate's policy."""
 
 from collections.abc import Callable
-from typing import Final
 
 from tollbar import cel, wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
@@ -20,8 +19,6 @@ from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.lookup import PackageLookup
 from tollbar.views.ruleset import RuleSet
-
-_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class Gatherer:
@@ -103,7 +100,7 @@ class Gatherer:
         For a namespace that is not in the cache yet, only the label `kubernetes.io/metadata.name` is known.
         """
         namespace = self.lookup.namespace(name) or {}
-        labels = {**labels_of(namespace), _NAMESPACE_NAME_LABEL: name}
+        labels = {**labels_of(namespace), wellknown.NAMESPACE_NAME_LABEL: name}
         return (
             name != self._system_namespace
             and not pods.is_skipped(namespace)

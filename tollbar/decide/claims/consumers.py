@@ -21,7 +21,7 @@ from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Unresolved
-from tollbar.model.objects import Key, Object, controller_of, is_stub, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, is_stub, key_of, metadata, spec, uid_of
 from tollbar.model.plan import Event
 from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
@@ -228,22 +228,6 @@ class _Case:
         shared = self.group is not None and claims.is_shared_with(self.group, self.reference)
         return self.group if shared and self.group is not None else self.facts.consumer
 
-    def is_for_consumer(self, claim: Object) -> bool:
-        """IsForPod and IsForPodGroup of k8s.io/dynamic-resource-allocation: the controlling owner is the consumer, or
-        the PodGroup that the Pod names."""
-        owner, consumer = controller_of(claim), self.facts.consumer
-        if owner is None:
-            return False
-        if owner.get("kind") == consumer["kind"] and owner.get("uid") == uid_of(consumer):
-            return True
-        group = pods.scheduling_group(consumer)
-        return (
-            group is not None
-            and owner.get("kind") == "PodGroup"
-            and str(owner.get("apiVersion")).startswith(f"{claims.POD_GROUP_API}/")
-            and owner.get("name") == group
-        )
-
     def failed(self, why: str) -> ConsumerPlan:
         return ConsumerPlan(failure=events.failed_claim_creation(self.facts.consumer["kind"], self.name, why))
 
@@ -269,7 +253,7 @@ def _not_generated(case: _Case) -> ConsumerPlan | None:
 
 def _recorded(case: _Case) -> ConsumerPlan | None:
     claim = case.claim
-    return NOTHING if claim is not None and case.is_for_consumer(claim) else None
+    return NOTHING if claim is not None and claims.is_for(claim, case.facts.consumer) else None
 
 
 def _unknown(case: _Case) -> Ask | None:
@@ -319,7 +303,7 @@ def _not_reservable(case: _Case) -> ConsumerPlan | None:
     if claim is None or not claims.allocation(claim) or metadata(claim).get("deletionTimestamp"):
         return NOTHING
     generated = case.reference.get("resourceClaimTemplateName")
-    own = not generated or case.is_for_consumer(claim)
+    own = not generated or claims.is_for(claim, case.facts.consumer)
     return None if own and not claims.is_reserved_for(claim, case.facts.consumer) else NOTHING
 
 

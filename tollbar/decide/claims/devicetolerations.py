@@ -110,7 +110,7 @@ def decide(facts: ClaimFacts) -> ClaimPlan:
         return _decide(facts)
     if _is_true_record(facts):
         return ClaimPlan(obj)
-    plan = _decide(replace(facts, obj=_without_record(obj)))
+    plan = _decide(replace(facts, obj=tolerations.without_record(obj)))
     return replace(plan, patch=(jsonpatch.remove(_RECORD), *plan.patch))
 
 
@@ -173,7 +173,7 @@ def _judge(rule: Rule, request: _Request) -> tuple[Object, ...] | str:
     verdict = request.evaluator.verdict(rule)
     if verdict.truth is not Truth.TRUE:
         return () if verdict.truth is Truth.FALSE else verdict.why
-    lacking = _lacking(rule, request.tolerations)
+    lacking = tolerations.lacking(rule.device_tolerations, set(map(identity, request.tolerations)))
     if len(request.tolerations) + len(lacking) > MOST:
         return f"a request takes {MOST} at most" if lacking else ()
     return lacking
@@ -196,15 +196,6 @@ def _written(obj: Object, given: Iterable[_Request], additions: Sequence[DeviceA
             else jsonpatch.add(_RECORD, text)
         )
     return obj, tuple(patch)
-
-
-def _lacking(rule: Rule, there: Iterable[Object]) -> tuple[Object, ...]:
-    present, lacking = set(map(identity, there)), []
-    for toleration in rule.device_tolerations:
-        if identity(toleration) not in present:
-            present.add(identity(toleration))
-            lacking.append(toleration)
-    return tuple(lacking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +273,9 @@ def _changed(value: Any, path: tuple[str | int, ...], wanted: Any) -> Any:
     return {**value, first: _changed(value.get(first), tuple(rest), wanted)}
 
 
-def _without_record(obj: Object) -> Object:
-    kept = {name: text for name, text in annotations_of(obj).items() if name != wellknown.ANNOTATION_PROVENANCE}
-    return {**obj, "metadata": {**metadata(obj), "annotations": kept}}
-
-
 def without_recorded(obj: Object) -> Object:
     """The claim or template as it was before what the record lists was added, and without the record."""
-    before = _without_record(obj)
+    before = tolerations.without_record(obj)
     recorded: dict[str, set[object]] = {}
     for each in tolerations.provenance_of(obj):
         recorded.setdefault(str(each.get("request")), set()).update(map(identity, each["added"]))

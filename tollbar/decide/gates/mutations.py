@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
+from tollbar import wellknown
 from tollbar.decide.gates.answers import Mutation
 from tollbar.model import jsonpatch, names, nodeaffinity, pods, tolerations
 from tollbar.model.fields import FieldError, entry, forbidden, invalid, too_long
@@ -20,7 +21,6 @@ from tollbar.model.objects import Object, annotations_of, spec, uid_of
 
 Action: TypeAlias = Literal["keep", "add", "remove"]
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _INTEGER: Final = re.compile("-[0-9]{1,63}|0|[1-9][0-9]{0,63}")
@@ -75,22 +75,18 @@ def _annotation_errors(present: Mapping[str, str], added: Mapping[str, str]) -> 
             yield invalid(path, value, "must be a string")
             del total[key]
         elif present.get(key) != value:
-            if key == _MIRROR:
+            if key == wellknown.MIRROR_ANNOTATION:
                 yield forbidden(path, "may not add mirror pod annotation")
             if key.startswith(_APPARMOR):
                 yield forbidden(path, "may not add AppArmor annotations")
             if key == _DELETION_COST and not _is_int32(value):
                 yield invalid(path, value, "must be a 32bit integer")
-    if added and sum(_size(key) + _size(value) for key, value in total.items()) > names.ANNOTATIONS_MAX:
+    if added and names.annotations_size(total) > names.ANNOTATIONS_MAX:
         yield too_long("annotations", names.ANNOTATIONS_MAX)
 
 
 def _is_int32(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and -(2**31) <= int(text) < 2**31
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))
 
 
 def lacking(pod: Object, mutation: Mutation) -> Mutation:

@@ -25,7 +25,7 @@ from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model import jsonpatch, pods
 from tollbar.model.jsonpatch import Patch, pointer
-from tollbar.model.objects import Object, annotations_of, labels_of, metadata
+from tollbar.model.objects import Object, annotations_of, labels_of
 from tollbar.model.plan import Reason
 from tollbar.model.texts import counted
 from tollbar.model.tolerations import Identity, identity
@@ -88,7 +88,7 @@ class _Case(CreationCase[AdmissionPlan]):
 
     @cached_property
     def clean(self) -> Object:
-        return _without_record(self.pod) if self.strip else self.pod
+        return tolerations.without_record(self.pod) if self.strip else self.pod
 
     @cached_property
     def results(self) -> Results:
@@ -156,11 +156,6 @@ def _audit_warnings(rules: Sequence[Rule], pod: Object) -> Iterator[str]:
     for rule in rules:
         for addition in tolerations.additions_for(pod, (rule,)):
             yield f"tollbar: rule {rule.name} (Audit) would add {counted(len(addition.tolerations), 'toleration')}"
-
-
-def _without_record(pod: Object) -> Object:
-    kept = {k: v for k, v in annotations_of(pod).items() if k != wellknown.ANNOTATION_PROVENANCE}
-    return {**pod, "metadata": {**metadata(pod), "annotations": kept}}
 
 
 def _is_true_record(case: _Case) -> bool:

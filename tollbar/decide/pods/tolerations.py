@@ -4,7 +4,7 @@ How it is built and fenced: `tollbar.decide.gates.mutations`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,16 +13,14 @@ from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Mutation
 from tollbar.decide.gates.mutations import Action
 from tollbar.decide.rules.rule import Rule
-from tollbar.model import pods
+from tollbar.model import names, pods
 from tollbar.model.jsonpatch import Patch
-from tollbar.model.objects import Object, annotations_of, labels_of, spec
-from tollbar.model.tolerations import identity, validate
+from tollbar.model.objects import Object, annotations_of, labels_of, metadata, spec
+from tollbar.model.tolerations import Identity, identity, validate
 
 Via = Literal["admission", "gate", "late"]
 
 _COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
-_TOTAL_ANNOTATION_BYTES: Final = 256 * 1024
-"""metadata.annotations: names and values together (apimachinery, TotalAnnotationSizeLimitB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +37,21 @@ def additions_for(pod: Object, rules: Iterable[Rule]) -> tuple[Addition, ...]:
 
     Two tolerations are the same when key, operator (empty is Equal), value, effect and tolerationSeconds are.
     """
-    present = {identity(toleration) for toleration in pods.tolerations(pod)}
+    present = set(map(identity, pods.tolerations(pod)))
     additions = []
     for rule in sorted(rules, key=lambda rule: rule.name):
-        lacking = []
-        for toleration in rule.tolerations:
-            if identity(toleration) not in present:
-                present.add(identity(toleration))
-                lacking.append(toleration)
-        if lacking:
-            additions.append(Addition(rule.name, rule.generation, tuple(lacking)))
+        if added := lacking(rule.tolerations, present):
+            present.update(map(identity, added))
+            additions.append(Addition(rule.name, rule.generation, added))
     return tuple(additions)
+
+
+def lacking(wanted: Iterable[Object], present: Collection[Identity]) -> tuple[Object, ...]:
+    """The wanted tolerations that are not present, each once."""
+    found: dict[Identity, Object] = {}
+    for toleration in wanted:
+        found.setdefault(identity(toleration), toleration)
+    return tuple(toleration for same, toleration in found.items() if same not in present)
 
 
 def patch(pod: Object, additions: Sequence[Addition], *, via: Via, gate: Action, fenced: bool) -> Patch:
@@ -80,9 +82,8 @@ def _provenance(pod: Object, additions: Sequence[Addition], via: Via) -> dict[st
 
 def has_room(obj: Object, text: str) -> bool:
     """Whether the API server takes this record beside the other annotations of the object."""
-    others = {k: v for k, v in annotations_of(obj).items() if k != wellknown.ANNOTATION_PROVENANCE}
-    size = sum(len(f"{name}{value}".encode()) for name, value in others.items()) + len(wellknown.ANNOTATION_PROVENANCE)
-    return size + len(text) <= _TOTAL_ANNOTATION_BYTES
+    annotations = {**annotations_of(obj), wellknown.ANNOTATION_PROVENANCE: text}
+    return names.annotations_size(annotations) <= names.ANNOTATIONS_MAX
 
 
 def entry(addition: Addition, via: Via) -> dict[str, Any]:
@@ -115,6 +116,12 @@ def _is_entry(found: Any) -> bool:
     types = {"rule": str, "generation": int, "via": str}
     are_typed = all(isinstance(found.get(name), type_) for name, type_ in types.items())
     return are_typed and not any(validate(each, path="") for each in found["added"])
+
+
+def without_record(obj: Object) -> Object:
+    """The Pod, claim or template without its provenance record."""
+    kept = {name: text for name, text in annotations_of(obj).items() if name != wellknown.ANNOTATION_PROVENANCE}
+    return {**obj, "metadata": {**metadata(obj), "annotations": kept}}
 
 
 def without_recorded(pod: Object, added: Iterable[Object]) -> Object:
