@@ -71,9 +71,9 @@ CLAIMS: Final[Sequence[tuple[str, str]]] = (
 """Match conditions for claims and templates: kube-scheduler has chosen the devices of those for extended resources."""
 
 
-def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE, name: str = SERVICE_NAME) -> ClientConfig:
-    """The webhook behind a Service, on its port 443."""
-    return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
+def at_service(namespace: str = wellknown.SYSTEM_NAMESPACE) -> ClientConfig:
+    """The webhook behind its Service, on port 443."""
+    return lambda path: {"service": {"namespace": namespace, "name": SERVICE_NAME, "path": path}}
 
 
 def at_url(base_url: str, ca_pem: bytes) -> ClientConfig:
@@ -143,7 +143,6 @@ def gates_configuration(
     client_config: ClientConfig,
     gates: Sequence[GateWebhook],
     *,
-    name: str = GATES_NAME,
     namespace: str = wellknown.SYSTEM_NAMESPACE,
 ) -> Object:
     """The MutatingWebhookConfiguration with a webhook for each of these gate classes: creation of Pods.
@@ -163,7 +162,7 @@ def gates_configuration(
                 "matchConditions": [{"name": name, "expression": text} for name, text in conditions],
             }
         )
-    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, name, *found)
+    return _configuration(MUTATING_WEBHOOK_CONFIGURATIONS, GATES_NAME, *found)
 
 
 def rules_configuration(client_config: ClientConfig, *, name: str = RULES_NAME) -> Object:

@@ -75,25 +75,25 @@ def invalid(field: str, value: Any, detail: str, reason: str = "") -> FieldError
     return FieldError(field, f"Invalid value: {quoted(value)}: {detail}", reason)
 
 
-def required(field: str, detail: str = "", reason: str = "") -> FieldError:
-    return FieldError(field, f"Required value: {detail}" if detail else "Required value", reason)
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError(field, f"Required value: {detail}" if detail else "Required value")
 
 
 def forbidden(field: str, detail: str, reason: str = "") -> FieldError:
     return FieldError(field, f"Forbidden: {detail}", reason)
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str], reason: str = "") -> FieldError:
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     names = ", ".join(f'"{name}"' for name in supported)
-    return FieldError(field, f"Unsupported value: {quoted(value)}: supported values: {names}", reason)
+    return FieldError(field, f"Unsupported value: {quoted(value)}: supported values: {names}")
 
 
 def too_long(field: str, limit: int, reason: str = "") -> FieldError:
     return FieldError(field, f"Too long: may not be more than {limit} bytes", reason)
 
 
-def too_many(field: str, count: int, limit: int, reason: str = "") -> FieldError:
-    return FieldError(field, f"Too many: {count}: must have at most {limit} items", reason)
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    return FieldError(field, f"Too many: {count}: must have at most {limit} items")
 
 
 def duplicate(field: str, value: Any, reason: str = "") -> FieldError:

@@ -29,7 +29,11 @@ Check: TypeAlias = Callable[[], str | None]
 """Returns None when the check passes, else why it fails."""
 
 _BEAT: Final = 1.0
+"""Seconds between two wake-ups by which the lag of the event loop is measured."""
 _BEATS: Final = 10
+"""So many of them, the last ones, count."""
+_LAG_LIMIT: Final = 5.0
+"""Seconds by which a wake-up may be late."""
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -168,13 +172,12 @@ class HttpServer:
 class LoopLag:
     """Measures the lag of the event loop (`run`), and a check of it.
 
-    The check fails when one of the last ten wake-ups (one a second) was more than `limit` seconds late, or the next one
-    is overdue by as much.
+    The check fails when one of the last ten wake-ups (one a second) was more than five seconds late, or the next one is
+    overdue by as much.
     """
 
-    def __init__(self, clock: Clock, limit: float = 5.0) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._limit = limit
         self._late: deque[float] = deque(maxlen=_BEATS)
         self._beat: float | None = None
 
@@ -183,7 +186,7 @@ class LoopLag:
             return None
         overdue = self._clock.monotonic() - self._beat - _BEAT
         worst = max(overdue, *self._late, 0.0)
-        return f"the event loop was blocked for {worst:.1f} s" if worst > self._limit else None
+        return f"the event loop was blocked for {worst:.1f} s" if worst > _LAG_LIMIT else None
 
     async def run(self) -> None:
         """Measure until cancelled."""
