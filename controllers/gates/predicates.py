@@ -24,7 +24,7 @@ def _as_it_is(obj: Object) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """`expected` are Pods as the patches being sent will leave them (`decide.pods.gates.expected`)."""
+    """`expected` are Pods as the patches being sent will leave them (`decide.pods.tolerationgate.expected`)."""
 
     ruleset: RuleSet
     expected: Mapping[Key, Object]

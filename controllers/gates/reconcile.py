@@ -7,8 +7,8 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.decide.gates.release import Refusal
-from tollbar.decide.pods import gates
-from tollbar.decide.pods.gates import GatePlan, TolerationCase
+from tollbar.decide.pods import tolerationgate
+from tollbar.decide.pods.tolerationgate import GatePlan, TolerationCase
 from tollbar.decide.rules import events
 from tollbar.gates.loop import Loop
 from tollbar.model import tolerations
@@ -57,7 +57,7 @@ class TolerationLoop(Loop[TolerationCase, GatePlan]):
 
     @contextmanager
     def sending(self, key: Key, case: TolerationCase, plan: GatePlan) -> Iterator[None]:
-        if (expected := gates.expected(case.facts, plan)) is not None:
+        if (expected := tolerationgate.expected(case.facts, plan)) is not None:
             self._expected[key] = expected
         try:
             yield

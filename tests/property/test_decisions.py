@@ -24,9 +24,9 @@ from objects import patching
 from objects.builders import CREATED, Built, Pod, claim
 
 from controllers.gates.predicates import Predicates
-from tollbar.decide.pods import admission, gates
+from tollbar.decide.pods import admission, tolerationgate
 from tollbar.decide.pods.admission import AdmissionPlan
-from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.model import pods as pod_views
 from tollbar.model.objects import Key, Object, key_of, metadata, spec
 from tollbar.model.tolerations import Identity, identity
@@ -42,7 +42,7 @@ MODES = st.sampled_from(["Auto", "Gate", "Never"])
 
 
 def later(pod: Object, cluster: Cluster, now: float) -> GatePlan:
-    return gates.decide(gate_facts(pod, World(cluster.values()).gather), now)
+    return tolerationgate.decide(gate_facts(pod, World(cluster.values()).gather), now)
 
 
 @SOME
@@ -69,8 +69,8 @@ def test_a_second_admission_of_the_patched_pod_changes_nothing(
 def test_the_expected_pod_wakes_nobody_and_has_nothing_left_to_decide(cluster: Cluster, pod: Pod, now: float) -> None:
     gatherer = World(cluster.values()).gather
     facts = gate_facts(pod, gatherer)
-    plan = gates.decide(facts, now)
-    expected = gates.expected(facts, plan)
+    plan = tolerationgate.decide(facts, now)
+    expected = tolerationgate.expected(facts, plan)
     event(f"expected: {expected is not None}")
     if expected is None:
         return
@@ -78,7 +78,7 @@ def test_the_expected_pod_wakes_nobody_and_has_nothing_left_to_decide(cluster: C
     if not pod_views.gate_names(patched):
         patched = patched.but("spec.schedulingGates", None)  # the API server leaves out what is empty
     when = Predicates(gatherer.ruleset, expected={key_of(pod): expected})
-    again = gates.decide(gate_facts(patched, gatherer), now)
+    again = tolerationgate.decide(gate_facts(patched, gatherer), now)
     assert not when.pod(Delta(pod, patched, initial=False))
     assert (again.patch, again.released, again.matched) == ((), False, plan.matched)
 
@@ -117,9 +117,9 @@ def test_the_order_of_the_rules_does_not_matter(cluster: Cluster, pod: Pod, now:
     shuffled = list(gatherer.ruleset.rules)
     random.shuffle(shuffled)
     assert (
-        gates.decide(gate_facts(pod, gatherer, tuple(shuffled)), now),
+        tolerationgate.decide(gate_facts(pod, gatherer, tuple(shuffled)), now),
         admission.decide(admission_facts(new, gatherer, "Auto", tuple(shuffled))),
-    ) == (gates.decide(gate_facts(pod, gatherer), now), admission.decide(admission_facts(new, gatherer)))
+    ) == (tolerationgate.decide(gate_facts(pod, gatherer), now), admission.decide(admission_facts(new, gatherer)))
 
 
 @SOME
@@ -136,7 +136,7 @@ def test_any_json_gets_a_decision(data: st.DataObject) -> None:
     cluster = {key: {**data.draw(damaged(obj)), "kind": obj["kind"]} for key, obj in data.draw(clusters("Pod")).items()}
     pod = data.draw(pods("web").flatmap(damaged))
     gatherer = World(cluster.values()).gather
-    assert isinstance(gates.decide(gate_facts(pod, gatherer), CREATED + 1), GatePlan)
+    assert isinstance(tolerationgate.decide(gate_facts(pod, gatherer), CREATED + 1), GatePlan)
     new = data.draw(pods("web").map(Pod.being_created).flatmap(damaged))
     plan = admission.decide(admission_facts(new, gatherer))
     assert isinstance(plan, AdmissionPlan)
@@ -167,7 +167,7 @@ def stored(new: Object, cluster: Cluster) -> tuple[Object, list[Object]]:
 def settled(pod: Object, gatherer: Gatherer) -> set[Identity]:
     """The tolerations after the controller has done everything, the deadline included."""
     for _ in range(3):
-        plan = gates.decide(gate_facts(pod, gatherer), CREATED + 61)
+        plan = tolerationgate.decide(gate_facts(pod, gatherer), CREATED + 61)
         pod = patching.apply(pod, plan.patch)
     assert (plan.patch, pod_views.is_gated(pod)) == ((), False)
     return {identity(toleration) for toleration in pod_views.tolerations(pod)}
@@ -204,7 +204,7 @@ def gone(_obj: Object) -> None:
 
 
 def plans(world: World, now: float) -> dict[Key, GatePlan]:
-    decided = {key_of(pod): gates.decide(gate_facts(pod, world.gather), now) for pod in world.pods.values()}
+    decided = {key_of(pod): tolerationgate.decide(gate_facts(pod, world.gather), now) for pod in world.pods.values()}
     return {key: essence(plan) for key, plan in decided.items()}
 
 

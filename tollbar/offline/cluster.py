@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tollbar.cel import CelEngine
-from tollbar.decide.pods import admission, gates, matching
+from tollbar.decide.pods import admission, tolerationgate, matching
 from tollbar.decide.pods.admission import AdmissionPlan
-from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
 from tollbar.decide.rules.rule import Rule
@@ -193,7 +193,7 @@ class Cluster:
 
         Refusals by other admission are not known here: see the Pod's Events.
         """
-        return gates.decide(self.gatherer.gate_facts(pod), self.now)
+        return tolerationgate.decide(self.gatherer.gate_facts(pod), self.now)
 
     def admission_plan(self, pod: Object, *, releasing: bool = True) -> AdmissionPlan:
         """What the webhook decides when this Pod is created.

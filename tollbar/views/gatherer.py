@@ -8,7 +8,7 @@ from tollbar.cel import CelEngine
 from tollbar.decide.claims.devicetolerations import ClaimFacts
 from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.gates import GateFacts
+from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, AdmissionMode, GatePolicy
 from tollbar.model import claims, conditions, pods, selectors

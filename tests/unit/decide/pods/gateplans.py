@@ -9,8 +9,8 @@ from objects import patching
 from objects.builders import CREATED, Pod, claim, device_class, namespace, pod, template, toleration
 
 from tollbar import wellknown
-from tollbar.decide.pods import gates, package
-from tollbar.decide.pods.gates import GateFacts, GatePlan
+from tollbar.decide.pods import tolerationgate, package
+from tollbar.decide.pods.tolerationgate import GateFacts, GatePlan
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
@@ -70,11 +70,11 @@ class Given:
         )
 
     def decide(self) -> GatePlan:
-        return gates.decide(self.gather(), CREATED + self.age)
+        return tolerationgate.decide(self.gather(), CREATED + self.age)
 
     def refused(self) -> GatePlan:
         """What comes after other admission has refused what is decided."""
-        return gates.refused(self.gather(), self.decide(), "no", CREATED + self.age)
+        return tolerationgate.refused(self.gather(), self.decide(), "no", CREATED + self.age)
 
 
 TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
@@ -157,7 +157,7 @@ def is_done_once(given: Given) -> bool:
 def leaves_what_it_expects(given: Given) -> bool:
     """Whether the expected Pod is what the patch leaves, but for the record."""
     plan = given.decide()
-    expected = gates.expected(given.gather(), plan)
+    expected = tolerationgate.expected(given.gather(), plan)
     patched = patching.apply(given.pod, plan.patch)
     return expected is not None and _without_record(expected) == _without_record(patched)
 

@@ -29,8 +29,8 @@ from unit.decide.pods.gateplans import (
     nothing,
 )
 
-from tollbar.decide.pods import gates
-from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods import tolerationgate
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.model.plan import Event
 
 LATE = {
@@ -109,6 +109,6 @@ def test_what_a_rule_adds_for_the_tolerations_of_another_one_comes_after_the_rel
     given = Given(HELD, (CHAINED, GPU))
     plan = given.decide()
     assert (plan.released, plan.additions) == (True, additions(GPU))
-    assert gates.expected(given.gather(), plan) is None, "its own event has to wake the Pod"
+    assert tolerationgate.expected(given.gather(), plan) is None, "its own event has to wake the Pod"
     late = replace(given, pod=Pod(patching.apply(given.pod, plan.patch))).decide()
     assert (late.via, late.additions) == ("late", additions(CHAINED))

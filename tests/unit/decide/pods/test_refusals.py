@@ -28,8 +28,8 @@ from unit.decide.pods.gateplans import (
 )
 
 from tollbar.decide.gates.release import Refusal
-from tollbar.decide.pods import gates
-from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods import tolerationgate
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.model.plan import Event, Failed
@@ -109,7 +109,7 @@ def test_what_was_refused_with_the_release_is_added_late() -> None:
     given = Given(HELD, age=60.0, facts={"refusal": GPU_REFUSED})
     free = replace(given, pod=Pod(patching.apply(given.pod, given.decide().patch)))
     assert (free.decide().additions, free.decide().via) == (additions(GPU), "late")
-    assert gates.expected(given.gather(), given.decide()) is None, "its own event has to wake the Pod"
+    assert tolerationgate.expected(given.gather(), given.decide()) is None, "its own event has to wake the Pod"
 
 
 def tried_again(at_most: float, *more: Event, refusal: Refusal | None = GPU_REFUSED) -> GatePlan:

@@ -21,9 +21,9 @@ from objects.builders import (
 
 from controllers.gates.predicates import Predicates
 from tollbar.cel import engine
-from tollbar.decide.pods import admission, gates
+from tollbar.decide.pods import admission, tolerationgate
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.gates import GateFacts
+from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
 from tollbar.decide.rules.rule import Rule
@@ -63,7 +63,7 @@ def admitted(given: Pod, gatherer: Gatherer) -> tuple[str, list[str]]:
     return plan.decision, [added["key"] for addition in plan.additions for added in addition.tolerations]
 
 
-def later(given: Pod, gatherer: Gatherer) -> gates.GatePlan:
+def later(given: Pod, gatherer: Gatherer) -> tolerationgate.GatePlan:
     facts = GateFacts(
         package=gatherer.package(plain(given)),
         rules=gatherer.ruleset.rules,
@@ -72,7 +72,7 @@ def later(given: Pod, gatherer: Gatherer) -> gates.GatePlan:
         managed=True,
         policy=SHIPPED_GATE_POLICY,
     )
-    return gates.decide(facts, CREATED + 1)
+    return tolerationgate.decide(facts, CREATED + 1)
 
 
 WANTS_GPU = 'claims.exists(c, c.spec.devices.requests.exists(r, r.exactly.deviceClassName == "gpu"))'

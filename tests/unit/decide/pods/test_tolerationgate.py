@@ -47,8 +47,8 @@ from unit.decide.pods.tables import table
 
 from tollbar import wellknown
 from tollbar.decide.gates import release
-from tollbar.decide.pods import gates
-from tollbar.decide.pods.gates import GatePlan
+from tollbar.decide.pods import tolerationgate
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.model.plan import Event, RetryAfter
 
@@ -333,7 +333,7 @@ def test_the_expected_pod_is_what_the_patch_leaves_but_for_the_record(given: Giv
 
 def test_there_is_no_expected_pod_without_a_patch() -> None:
     given = Given(HELD, cluster=EMPTY)
-    assert gates.expected(given.gather(), given.decide()) is None
+    assert tolerationgate.expected(given.gather(), given.decide()) is None
 
 
 def test_a_pod_that_does_not_say_when_it_was_created_has_just_been() -> None:
