@@ -8,7 +8,7 @@ from controllers.claims.deps import Deps
 from tollbar import wellknown
 from tollbar.decide.claims import consumers, events
 from tollbar.decide.claims.consumers import ConsumerFacts, ConsumerPlan, Creation, statuses
-from tollbar.decide.claims.devicetolerations import ClaimPlan
+from tollbar.decide.claims.devicetolerations import DeviceTolerationPlan
 from tollbar.model import claims
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.objects import Key, Object, controller_of, key_of, uid_of
@@ -34,7 +34,7 @@ NEXT: Final = RetryAfter(0.0)
 class _New:
     """A claim to create, with its tolerations, and the labels that count it."""
 
-    plan: ClaimPlan
+    plan: DeviceTolerationPlan
     labels: tuple[str, str, str]
 
 

@@ -11,7 +11,7 @@ from controllers.status import StatusWriter
 from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims import podgroups, workloadclaims
-from tollbar.decide.claims.devicetolerations import ClaimPlan
+from tollbar.decide.claims.devicetolerations import DeviceTolerationPlan
 from tollbar.decide.claims.podgroups import PodGroupPlan
 from tollbar.decide.claims.reservations import RECHECK, State
 from tollbar.decide.claims.workloadclaims import WorkloadClaimFacts, WorkloadClaimPlan
@@ -177,10 +177,10 @@ async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) ->
         deps.claims.assume(await claimwrites.annotate(deps.manager.client, facts.claim, plan.annotate))
 
 
-async def _of_template(asked: Get, facts: WorkloadClaimFacts, deps: Deps) -> ClaimPlan:
+async def _of_template(asked: Get, facts: WorkloadClaimFacts, deps: Deps) -> DeviceTolerationPlan:
     """With the claim as text: its template is too large to be in memory for as long as the API server works on it."""
 
-    def make(template: Object | Absence) -> ClaimPlan:
+    def make(template: Object | Absence) -> DeviceTolerationPlan:
         if isinstance(template, Absence) or not isinstance(facts.parsed, WorkloadClaim):
             raise _TemplateGone
         given = deps.tolerations.decide(workloadclaims.claim_for(facts.obj, facts.parsed, template))
@@ -189,7 +189,7 @@ async def _of_template(asked: Get, facts: WorkloadClaimFacts, deps: Deps) -> Cla
     return await deps.asker.read(asked, make)
 
 
-async def _post(given: ClaimPlan, deps: Deps) -> None:
+async def _post(given: DeviceTolerationPlan, deps: Deps) -> None:
     await deps.manager.client.create(resources.RESOURCE_CLAIMS, given.obj)
     deps.tolerations.created(given)
     _log.info("created the claim", extra={"object": str(key_of(given.obj))})

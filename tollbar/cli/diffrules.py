@@ -19,7 +19,7 @@ from tollbar.cli import console, copies, dump, inputs
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Unreadable
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import ClaimPlan
+from tollbar.decide.claims.devicetolerations import DeviceTolerationPlan
 from tollbar.decide.pods import justification, matching, scope, tolerations
 from tollbar.decide.pods.matching import Results
 from tollbar.decide.pods.package import Package
@@ -92,7 +92,7 @@ def claim_changes(cluster: Cluster, old: Sequence[Object], new: Sequence[Object]
     olds, news = ([rule for _, rule in each.values() if rule.device_tolerations] for each in (before, after))
     same = {name for name in before.keys() & after.keys() if before[name][0] == after[name][0]}
     for obj in _claims(cluster) if olds or news else ():
-        facts = cluster.gatherer.claim_facts(devicetolerations.without_recorded(obj))
+        facts = cluster.gatherer.device_toleration_facts(devicetolerations.without_recorded(obj))
         was, becomes = (devicetolerations.decide(replace(facts, rules=tuple(each))) for each in (olds, news))
         gives, gave = _of_requests(becomes), _of_requests(was)
         open_ = (name for name, _, _ in (*was.undecided, *becomes.undecided) if name not in same)
@@ -109,7 +109,7 @@ def _claims(cluster: Cluster) -> list[Object]:
     return [*by_hand, *cluster.objects(RESOURCE_CLAIM_TEMPLATES)]
 
 
-def _of_requests(plan: ClaimPlan) -> dict[tuple[str, Identity], tuple[str, str]]:
+def _of_requests(plan: DeviceTolerationPlan) -> dict[tuple[str, Identity], tuple[str, str]]:
     """What is added, by request and toleration: as text, and by which rule."""
     return {
         (each.request, identity(toleration)): (f"{each.request}: {texts.text(toleration)}", each.rule)

@@ -23,7 +23,7 @@ def given(obj: Object, rule: str) -> list[str]:
 
 def due(cluster: Cluster, obj: Object, rule: Rule) -> list[str]:
     """The requests that would get some, if the rule was in force and alone, and the object was created again."""
-    facts = cluster.gatherer.claim_facts(devicetolerations.without_recorded(obj))
+    facts = cluster.gatherer.device_toleration_facts(devicetolerations.without_recorded(obj))
     plan = devicetolerations.decide(replace(facts, rules=(replace(rule, mode="Enforce"),)))
     return [each.request for each in plan.additions]
 

@@ -398,7 +398,7 @@ def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
     claim = _claim_of(cluster, request)
     if claim is None:
         return
-    facts = cluster.gatherer.claim_facts({**claim, **RESOURCE_CLAIMS.type_meta})
+    facts = cluster.gatherer.device_toleration_facts({**claim, **RESOURCE_CLAIMS.type_meta})
     modes = {rule.name: rule.mode for rule in facts.rules}
     enforced = tuple(replace(rule, mode="Enforce") for rule in facts.rules)
     plan = devicetolerations.decide(replace(facts, rules=enforced))

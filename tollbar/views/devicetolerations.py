@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import ClaimPlan, DeviceAddition
+from tollbar.decide.claims.devicetolerations import DeviceTolerationPlan, DeviceAddition
 from tollbar.model.objects import Object
 from tollbar.runtime.metrics import Metrics
 from tollbar.views.gatherer import Gatherer
@@ -22,16 +22,16 @@ class DeviceTolerations:
         self._kept = kept
         self._given = metrics.counter("tollbar_device_tolerations_total")
 
-    def decide(self, obj: Object) -> ClaimPlan:
+    def decide(self, obj: Object) -> DeviceTolerationPlan:
         """About a ResourceClaim or a ResourceClaimTemplate that is about to be created, in its namespace."""
-        facts = self._gatherer.claim_facts(obj)
+        facts = self._gatherer.device_toleration_facts(obj)
         return devicetolerations.decide(facts if self._kept() else replace(facts, rules=()))
 
-    def created(self, plan: ClaimPlan) -> None:
+    def created(self, plan: DeviceTolerationPlan) -> None:
         """Count what the controllers have created.  The webhook is asked about it, and counts what Audit would add."""
         self._count(plan.additions, "Enforce")
 
-    def admitted(self, plan: ClaimPlan) -> None:
+    def admitted(self, plan: DeviceTolerationPlan) -> None:
         """Count what the webhook has answered."""
         self._count(plan.additions, "Enforce")
         self._count(plan.audited, "Audit")

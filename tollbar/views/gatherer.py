@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tollbar import cel, wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
 from tollbar.cel import CelEngine
-from tollbar.decide.claims.devicetolerations import ClaimFacts
+from tollbar.decide.claims.devicetolerations import DeviceTolerationFacts
 from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods.admission import AdmissionFacts
 from tollbar.decide.pods.tolerationgate import GateFacts
@@ -75,12 +75,12 @@ class Gatherer:
             refusal=refusal,
         )
 
-    def claim_facts(self, obj: Object) -> ClaimFacts:
+    def device_toleration_facts(self, obj: Object) -> DeviceTolerationFacts:
         """About a ResourceClaim or a ResourceClaimTemplate that is about to be created."""
         claim = {"spec": claims.template_claim_spec(obj)} if obj["kind"] == "ResourceClaimTemplate" else obj
         names = set(claims.device_classes(claim))
         namespace = key_of(obj).namespace
-        return ClaimFacts(
+        return DeviceTolerationFacts(
             obj=obj,
             namespace=self.lookup.namespace(namespace),
             classes={name: found for name in names if (found := self.lookup.device_class(name)) is not None},

@@ -33,7 +33,7 @@ _WARNED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimFacts:
+class DeviceTolerationFacts:
     """`obj` is a ResourceClaim or a ResourceClaimTemplate that is about to be created, in its namespace.
 
     `classes` are the DeviceClasses that its requests name, as far as they exist.  `managed`: the namespace is one of
@@ -72,7 +72,7 @@ class DeviceAddition:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimPlan:
+class DeviceTolerationPlan:
     """`obj` is the object as it is to be created, `patch` what makes it so; `audited` is what rules in Audit would add.
 
     `undecided` are (rule, request, why): nobody decides about the request later, so it stays as it is.
@@ -101,15 +101,15 @@ class ClaimPlan:
         return tuple(found[:_WARNED])
 
 
-def decide(facts: ClaimFacts) -> ClaimPlan:
+def decide(facts: DeviceTolerationFacts) -> DeviceTolerationPlan:
     """What is added to the object.  A record in it that Tollbar did not write is removed (decision 0005)."""
     obj = facts.obj
     if not facts.managed or not facts.ready or _is_left_alone(obj):
-        return ClaimPlan(obj)
+        return DeviceTolerationPlan(obj)
     if wellknown.ANNOTATION_PROVENANCE not in annotations_of(obj):
         return _decide(facts)
     if _is_true_record(facts):
-        return ClaimPlan(obj)
+        return DeviceTolerationPlan(obj)
     plan = _decide(replace(facts, obj=tolerations.without_record(obj)))
     return replace(plan, patch=(jsonpatch.remove(_RECORD), *plan.patch))
 
@@ -119,7 +119,7 @@ def _is_left_alone(obj: Object) -> bool:
     return pods.is_skipped(obj) or wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION in annotations_of(obj)
 
 
-def _decide(facts: ClaimFacts) -> ClaimPlan:
+def _decide(facts: DeviceTolerationFacts) -> DeviceTolerationPlan:
     """Rules in Audit come last, so that they cost only what those in force leave."""
     requests = list(_requests(facts))
     additions: list[DeviceAddition] = []
@@ -136,7 +136,7 @@ def _decide(facts: ClaimFacts) -> ClaimPlan:
             elif answer:
                 audited.append(DeviceAddition(rule.name, rule.generation, request.place.name, answer))
     obj, patch = _written(facts.obj, [each for each in requests if each.given], additions)
-    return ClaimPlan(obj, patch, tuple(additions), tuple(audited), tuple(undecided))
+    return DeviceTolerationPlan(obj, patch, tuple(additions), tuple(audited), tuple(undecided))
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class _Request:
         return [*self.place.tolerations, *self.given]
 
 
-def _requests(facts: ClaimFacts) -> Iterator[_Request]:
+def _requests(facts: DeviceTolerationFacts) -> Iterator[_Request]:
     """All share one budget."""
     evaluator: Evaluator | None = None
     for place in _places(facts.obj):
@@ -245,7 +245,7 @@ def _as_claim(obj: Object) -> Object:
     return with_requests({"metadata": meta, "spec": body})
 
 
-def _package(facts: ClaimFacts, place: _Place) -> Package:
+def _package(facts: DeviceTolerationFacts, place: _Place) -> Package:
     """The claim with this request alone; no Pod is known of it."""
     claim = _as_claim(facts.obj)
     devices = {**claim["spec"]["devices"], "requests": [place.exactly]}
@@ -287,7 +287,7 @@ def without_recorded(obj: Object) -> Object:
     return before
 
 
-def _is_true_record(facts: ClaimFacts) -> bool:
+def _is_true_record(facts: DeviceTolerationFacts) -> bool:
     """Whether the record is what the rules give the object as it was without it: an earlier pass, or the controllers,
     wrote it."""
     obj = facts.obj

@@ -20,7 +20,7 @@ from objects.patching import apply
 from tollbar import wellknown
 from tollbar.cel import engine
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import MOST, ClaimPlan, DeviceAddition
+from tollbar.decide.claims.devicetolerations import MOST, DeviceTolerationPlan, DeviceAddition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Object, annotations_of, key_of
 
@@ -52,12 +52,12 @@ def plain(obj: Any) -> Any:
     return json.loads(json.dumps(obj))
 
 
-def decided(obj: Object, *rules: TolerationRule, of: tuple[Object, ...] = CLASSES) -> ClaimPlan:
+def decided(obj: Object, *rules: TolerationRule, of: tuple[Object, ...] = CLASSES) -> DeviceTolerationPlan:
     manager = Managed()
     gatherer = manager.gatherer(CEL)
     manager.fill(map(plain, (*of, namespace("ml").labelled(team="a"), namespace("tollbar-system"), *rules)))
     assert all(isinstance(gatherer.ruleset.get(key_of(rule).name), Rule) for rule in rules)
-    return devicetolerations.decide(gatherer.claim_facts(plain(obj)))
+    return devicetolerations.decide(gatherer.device_toleration_facts(plain(obj)))
 
 
 def given(obj: Object) -> dict[str, list[str]]:
@@ -314,7 +314,7 @@ def test_a_true_record_stays_when_the_api_server_asks_again(expression: str, oth
     rule = toleration_rule("gpu").cel(expression).giving_devices(GPU)
     first = decided(claim().request("gpu"), rule).obj
     first["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] += others
-    assert decided(first, rule) == ClaimPlan(first)
+    assert decided(first, rule) == DeviceTolerationPlan(first)
 
 
 def test_a_true_record_stays_beside_tolerations_of_the_author() -> None:
@@ -324,7 +324,7 @@ def test_a_true_record_stays_beside_tolerations_of_the_author() -> None:
     rule = toleration_rule("gpu").cel(f"{HAS_OTHER} && {WANTS_GPU}").giving_devices(GPU)
     first = decided(obj, rule).obj
     assert given(first) == {"r0": ["example.com/other", "example.com/gpu"], "r1": ["example.com/other"]}
-    assert decided(first, rule) == ClaimPlan(first)
+    assert decided(first, rule) == DeviceTolerationPlan(first)
 
 
 def test_a_request_is_never_given_more_than_the_api_allows() -> None:
