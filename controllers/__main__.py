@@ -20,7 +20,7 @@ from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 
@@ -44,7 +44,7 @@ async def setup(manager: Manager) -> None:
     watchdog.setup(manager, await user_name(manager.client), classes)
     if manager.configuration.certificates.managed:
         certificates.setup(manager)
-    states = States(manager.metrics)
+    states = ReservationStates(manager.metrics)
     if manager.configuration.claims == "Disabled":
         mode.disabled(manager)
         return

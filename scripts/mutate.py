@@ -1,6 +1,6 @@
 """Mutation testing of the decisions: every small change of `tollbar/decide` has to make some test fail.
 
-`python scripts/mutate.py [NAME]...` mutates all functions, or those whose names begin so (`tollbar.decide.pods.tolerationgate`),
+`python scripts/mutate.py [NAME]...` mutates all functions, or those whose names begin so (`tollbar.decide.pods.swaps`),
 runs for each mutant the tests that reach it, and prints the change in every mutant that no test has noticed, by the
 reason why none can (`SURVIVORS`), first those without one.  It works on a copy of the tree.  Exit code 1 when less than
 `LEAST` of the mutants were killed.

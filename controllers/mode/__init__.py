@@ -9,7 +9,7 @@ from controllers.mode.condition import Generators, LeaseCondition, Observed
 from tollbar.runtime.manager import Manager
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 
@@ -18,7 +18,7 @@ def disabled(manager: Manager) -> None:
     LeaseCondition(manager.configuration.claims, manager.lease_annotations, manager.clock)
 
 
-def setup(manager: Manager, takeover: Takeover | None, states: States, oscillations: Oscillations) -> None:
+def setup(manager: Manager, takeover: Takeover | None, states: ReservationStates, oscillations: Oscillations) -> None:
     """Runs periodically, not after events."""
     store = manager.caches.store
     condition = LeaseCondition(manager.configuration.claims, manager.lease_annotations, manager.clock)

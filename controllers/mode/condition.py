@@ -21,7 +21,7 @@ from tollbar.runtime.errors import ApiError
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 _log: Final = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Observed:
 
     pods: Store
     templates: Store
-    states: States
+    states: ReservationStates
     oscillations: Oscillations
     takeover: Takeover | None
 

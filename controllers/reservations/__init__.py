@@ -24,7 +24,7 @@ from tollbar.views import kinds
 from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 _WORKERS: Final = 8
@@ -39,7 +39,7 @@ class Controllers(NamedTuple):
 def setup(
     manager: Manager,
     takeover: Takeover | None,
-    states: States,
+    states: ReservationStates,
     oscillations: Oscillations,
     tolerations: DeviceTolerations,
 ) -> Controllers:

@@ -32,7 +32,7 @@ from tollbar.runtime.store import Store
 from tollbar.views import kinds
 from tollbar.views.evictions import Evictions
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 _log: Final = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Deps:
     pod_groups: Store
     recorder: Recorder
     workloads: Workloads
-    states: States
+    states: ReservationStates
     oscillations: Oscillations
     evictions: Evictions
     takeover: Takeover | None

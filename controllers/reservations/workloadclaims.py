@@ -30,7 +30,7 @@ from tollbar.runtime.errors import AlreadyExists, ApiError, Conflict, Forbidden,
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
 from tollbar.views.devicetolerations import DeviceTolerations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 
 _log: Final = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Deps:
     workload_claims: Store
     pod_groups: Store
     served: ServedPodGroups
-    states: States
+    states: ReservationStates
     status: StatusWriter
     hindrances: Hindrances
     tolerations: DeviceTolerations

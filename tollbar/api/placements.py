@@ -154,5 +154,5 @@ def _requirement_problems(requirement: NodeRequirement, path: str) -> Iterator[F
     """What the API server would refuse in a Pod, and a bound that is no number, which it takes and no Node meets."""
     found = nodeaffinity.validate(requirement.as_stored(), path=path)
     yield from found
-    if not found and requirement.operator in ("Gt", "Lt") and not nodeaffinity.is_bound(requirement.values[0]):
+    if not found and requirement.operator in ("Gt", "Lt") and not nodeaffinity.is_comparable(requirement.values[0]):
         yield invalid(f"{path}.values[0]", requirement.values[0], texts.NOT_A_BOUND)

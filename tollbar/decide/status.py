@@ -35,8 +35,8 @@ def with_condition(obj: Object, type_: str, condition: Condition, members: Objec
     return {**old, **members, "observedGeneration": generation, "conditions": found}
 
 
-def write(obj: Object, wanted: Object, written: float | None, now: float, events: tuple[Event, ...] = ()) -> StatusPlan:
-    """Write `wanted` at once if conditions differ, when it is time if only numbers do.
+def plan(obj: Object, wanted: Object, written: float | None, now: float, events: tuple[Event, ...] = ()) -> StatusPlan:
+    """When to write `wanted`: at once if conditions differ, at the end of `PERIOD` if only numbers do; else never.
 
     `written` is when this process last wrote the status, None if it did not; both times in epoch seconds.
     """

@@ -72,7 +72,7 @@ def _integer(text: str) -> int | None:
     return value if value is None or value <= _INT64_MAX else None
 
 
-def is_bound(value: str) -> bool:
+def is_comparable(value: str) -> bool:
     """Whether it is a number that Gt and Lt can compare with; with another value they select no Node."""
     return _integer(value) is not None
 

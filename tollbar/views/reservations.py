@@ -23,7 +23,7 @@ _OF_WORKLOAD_CLAIMS: Final = frozenset(
 """Reasons of a WorkloadClaim whose claim has no reservation."""
 
 
-class States:
+class ReservationStates:
     """States by claim; `changes` sends the key of every claim whose state changed."""
 
     def __init__(self, metrics: Metrics) -> None:

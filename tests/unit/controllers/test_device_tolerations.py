@@ -24,7 +24,7 @@ from tollbar.model.resources import RESOURCE_CLAIMS, Resource
 from tollbar.views import kinds
 from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 GPU = toleration("example.com/gpu")
@@ -72,7 +72,7 @@ def counted(manager: Managed) -> float | None:
 
 
 async def of_a_workload_claim(manager: Managed, given: DeviceTolerations) -> None:
-    states = States(manager.metrics)
+    states = ReservationStates(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     _, controller = reservations.setup(manager, None, states, oscillations, given)
     filled(manager, workload_claim(resourceClaimTemplateName="one").but("metadata.resourceVersion", "1"))

@@ -19,7 +19,7 @@ from tollbar.runtime.errors import Forbidden
 from tollbar.views import kinds
 from tollbar.views.lookup import filled
 from tollbar.views.oscillations import RETURNS, Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Problem, Takeover
 
 
@@ -79,7 +79,7 @@ class World:
         self.clock, self.server = clock or Clock(), server or Server()
         self.manager = Managed(self.server, clock=self.clock, claims=claims)
         self.takeover = Takeover() if claims == "Replace" else None
-        self.states = States(self.manager.metrics)
+        self.states = ReservationStates(self.manager.metrics)
         self.oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.clock)
         self.oscillations.start()
         mode.setup(self.manager, self.takeover, self.states, self.oscillations)

@@ -14,7 +14,7 @@ from tollbar.model.claims import pod_entry
 from tollbar.model.objects import Key, Object
 from tollbar.views import kinds
 from tollbar.views.oscillations import RETURNS, Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Problem, Takeover
 
 KEPT = claim("kept").annotated({"tollbar.dev/reserved-for": "deployments.apps/web"})
@@ -35,7 +35,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.manager = Managed()
         self.takeover = Takeover()
-        self.states = States(self.manager.metrics)
+        self.states = ReservationStates(self.manager.metrics)
         self.oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.manager.clock)
         self.workloads: Workloads
 

@@ -32,7 +32,7 @@ from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.source import Channel
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Problem, Takeover
 
 KEY = Key("ml", "gpu")
@@ -128,7 +128,7 @@ class World:
     def __init__(self, api: Api, workload: Workload, *claims: Claim, takeover: Takeover | None = None) -> None:
         self.manager = Managed(api)
         self.said = self.manager.told
-        self.states = States(self.manager.metrics)
+        self.states = ReservationStates(self.manager.metrics)
         self.workloads = Found(workload)
         oscillations = Oscillations(self.manager.caches.store(kinds.CLAIMS_WITH_STATUS), self.manager.clock)
         with pytest.MonkeyPatch.context() as patched:

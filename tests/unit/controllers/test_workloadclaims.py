@@ -18,7 +18,7 @@ from tollbar.runtime.controller import Controller
 from tollbar.runtime.errors import ApiError, Forbidden, NotFound, Unreachable, error_from_status
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 
 KEY = Key("ml", "web-gpu")
 WANTED = workload_claim(resourceClaimTemplateName="one").but("metadata.resourceVersion", "1")
@@ -119,7 +119,7 @@ def started(
 ) -> tuple[Managed, Controller[Key]]:
     api.wanted = wanted
     manager = Managed(api, clock=Now())
-    states = States(manager.metrics)
+    states = ReservationStates(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     _, controller = reservations.setup(manager, None, states, oscillations, manager.device_tolerations())
     manager.fill([wanted, *more, template("one").request("gpu"), *([found] if found is not None else ())])

@@ -26,7 +26,7 @@ from tollbar.runtime.errors import ApiError, error_from_status
 from tollbar.runtime.metrics import Metrics
 from tollbar.views import kinds
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 WEB = Reference("apps", "deployments", "web")
@@ -279,7 +279,7 @@ async def test_claims_of_a_kind_that_does_not_answer_keep_no_other_claim_from_be
     """However many there are: no worker waits."""
     manager, takeover = Managed(Silent(deployment(), silent="all", about="statefulsets")), Takeover()
     takeover.found(None)
-    states = States(manager.metrics)
+    states = ReservationStates(manager.metrics)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     controller, _ = reservations.setup(manager, takeover, states, oscillations, manager.device_tolerations())
     theirs = [
@@ -401,7 +401,7 @@ async def test_who_reads_something_else_does_not_wait_for_a_kind_that_does_not_a
     manager = Managed(api)
     oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), manager.clock)
     controller, _ = reservations.setup(
-        manager, None, States(manager.metrics), oscillations, manager.device_tolerations()
+        manager, None, ReservationStates(manager.metrics), oscillations, manager.device_tolerations()
     )
     reserved = {"tollbar.dev/reserved-for": "deployments.apps/web", "tollbar.dev/reserved-uid": "u0"}
     names = ["a", "b", "c", "d"]

@@ -42,7 +42,7 @@ from tollbar.views.devicetolerations import DeviceTolerations
 from tollbar.views.gatherer import Gatherer
 from tollbar.views.matches import Matches
 from tollbar.views.oscillations import Oscillations
-from tollbar.views.reservations import States
+from tollbar.views.reservations import ReservationStates
 from tollbar.views.takeover import Takeover
 
 End: TypeAlias = Literal["settled", "time is over", "not settled"]
@@ -122,7 +122,7 @@ class SimulatedCluster:
         self._claims = claims.setup(manager, takeover, tolerations)
         takeover.found(None)
         oscillations = Oscillations(manager.caches.store(kinds.CLAIMS_WITH_STATUS), self._clock)
-        kept = reservations.setup(manager, takeover, States(manager.metrics), oscillations, tolerations)
+        kept = reservations.setup(manager, takeover, ReservationStates(manager.metrics), oscillations, tolerations)
         self._workload_claims = kept.workload_claims
         settings = Settings(
             initial_backoff=scheduler.pod_initial_backoff_seconds, max_backoff=scheduler.pod_max_backoff_seconds

@@ -211,12 +211,12 @@ def status_of(
     if state.crowded is None:
         if state is not facts.state:  # the reservation was not looked at
             wanted = _without(wanted, wellknown.CONDITION_CONSUMERS_FIT)
-        return status.write(facts.obj, wanted, facts.written, now)
+        return status.plan(facts.obj, wanted, facts.written, now)
     fit = _fit(state.crowded)
     wanted = status.with_condition({**facts.obj, "status": wanted}, wellknown.CONDITION_CONSUMERS_FIT, fit, {}, now)
     turned = state.crowded and not conditions.is_false(facts.obj, wellknown.CONDITION_CONSUMERS_FIT)
     told = (events.too_many_consumers(state.crowded),) if turned else ()
-    return status.write(facts.obj, wanted, facts.written, now, told)
+    return status.plan(facts.obj, wanted, facts.written, now, told)
 
 
 def _fit(crowded: str) -> Condition:

@@ -33,7 +33,7 @@ def decide(quota: Object, usage: Usage, written: float | None, now: float) -> St
     wanted = status.with_condition(quota, wellknown.CONDITION_READY, _ready(usage), members, now)
     # A merge patch keeps the members of a map that it does not name.
     gone = {name: None for name in (quota.get("status") or {}).get("used") or {} if name not in usage.limits}
-    plan = status.write(quota, wanted, written, now)
+    plan = status.plan(quota, wanted, written, now)
     if plan.status is None or not gone:
         return plan
     return replace(plan, status={**plan.status, "used": {**gone, **members["used"]}})

@@ -51,7 +51,7 @@ def decide(facts: GateStatusFacts, now: float) -> StatusPlan:
         "overdue": overdue.count(held, facts.policy, now),
     }
     wanted = status.with_condition(facts.gate, wellknown.CONDITION_READY, _ready(facts), numbers, now)
-    plan = status.write(facts.gate, wanted, facts.written, now)
+    plan = status.plan(facts.gate, wanted, facts.written, now)
     if held and plan.outcome == DONE:
         return replace(plan, outcome=RetryAfter(PERIOD))  # the oldest grows older without any event
     return plan

@@ -58,7 +58,7 @@ def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
     ready = first_answer(CHAIN, facts) or Condition("True", RuleReason.COMPILED)
     wanted = status.with_condition(facts.rule, wellknown.CONDITION_READY, ready, _matches(facts), now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(facts.compiled, Problem) else ()
-    plan = status.write(facts.rule, wanted, facts.written, now, said)
+    plan = status.plan(facts.rule, wanted, facts.written, now, said)
     counted = facts.pending is not None or _is_of_claims(facts.compiled)
     return plan if counted else replace(plan, outcome=RetryAfter(RECOUNT))
 
@@ -69,7 +69,7 @@ def of_placement(rule: Object, compiled: Placement | Problem, written: float | N
     ready = ready or Condition("True", RuleReason.COMPILED)
     wanted = status.with_condition(rule, wellknown.CONDITION_READY, ready, {}, now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(compiled, Problem) else ()
-    return status.write(rule, wanted, written, now, said)
+    return status.plan(rule, wanted, written, now, said)
 
 
 def _stands(compiled: Rule | Problem) -> Condition | None:
