@@ -92,7 +92,7 @@ def setup(
         served=ServedPodGroups(manager.client, manager.clock),
         states=states,
         status=status,
-        hindrances=workloadclaims.Hindrances(manager.clock),
+        refusals=workloadclaims.PodGroupRefusals(manager.clock),
         tolerations=tolerations,
         asker=Asker(manager.client, manager.reading),
     )

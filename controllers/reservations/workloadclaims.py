@@ -35,9 +35,9 @@ from tollbar.views.reservations import ReservationStates
 _log: Final = logging.getLogger(__name__)
 
 
-class Hindrances:
-    """Why the PodGroup of a WorkloadClaim could not be written: remembered for `RECHECK` seconds, so that not each
-    change of the claim asks the API server again, and for one generation of the WorkloadClaim.
+class PodGroupRefusals:
+    """Why the PodGroup of a WorkloadClaim could not be created or deleted: remembered for `RECHECK` seconds, so that not
+    each change of the claim asks the API server again, and for one generation of the WorkloadClaim.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -61,6 +61,8 @@ def _generation(obj: Object) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Deps:
+    """`served` tells in which version PodGroups are served; `states` are those of the claims' reservations."""
+
     manager: Manager
     claims: Store
     templates: Store
@@ -69,7 +71,7 @@ class Deps:
     served: ServedPodGroups
     states: ReservationStates
     status: StatusWriter
-    hindrances: Hindrances
+    refusals: PodGroupRefusals
     tolerations: DeviceTolerations
     asker: Asker
 
@@ -79,35 +81,37 @@ class _TemplateGone(Exception):
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
+    """The claim first, so that it is there when its PodGroup names it; what is refused is said in the status."""
     obj = deps.workload_claims.get(key)
     if obj is None:
         deps.status.forget(key)
-        deps.hindrances.forget(key)
+        deps.refusals.forget(key)
         return DONE
     facts = gather(key, obj, deps)
     plan = workloadclaims.decide(facts, deps.manager.clock.now())
-    refused: ApiError | None = None
+    claim_refused: ApiError | None = None
     try:
         await act(facts, plan, deps)
     except (AlreadyExists, _TemplateGone):
         return STALE
     except ApiError as error:
-        if not _is_refusal(error):
+        if not error.refused:
             raise
-        refused = error
-    hindered = facts.pod_group_refused
-    if hindered is None:
-        hindered = await act_on_group(facts, plan.pod_group, deps)
-        if hindered is not None:
-            deps.hindrances.remember(obj, hindered)
-            plan = workloadclaims.decide(replace(facts, pod_group_refused=hindered), deps.manager.clock.now())
-    if refused is not None:
-        return await _refused(facts, plan.pod_group, refused, deps)
+        claim_refused = error
+    group_refused = facts.pod_group_refused
+    if group_refused is None:
+        group_refused = await act_on_group(facts, plan.pod_group, deps)
+        if group_refused is not None:
+            deps.refusals.remember(obj, group_refused)
+            plan = workloadclaims.decide(replace(facts, pod_group_refused=group_refused), deps.manager.clock.now())
+    if claim_refused is not None:
+        return await _report_refusal(facts, plan.pod_group, claim_refused, deps)
     outcome = await deps.status.write(obj, plan.status)
-    return RetryAfter(RECHECK) if hindered is not None and outcome == DONE else outcome
+    return RetryAfter(RECHECK) if group_refused is not None and outcome == DONE else outcome
 
 
 def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
+    """The facts about this WorkloadClaim, from the caches."""
     parsed = parse_workload_claim(obj)
     claim = template = state = None
     if isinstance(parsed, WorkloadClaim):
@@ -123,7 +127,7 @@ def gather(key: Key, obj: Object, deps: Deps) -> WorkloadClaimFacts:
         state,
         deps.status.written(key),
         pod_group=deps.pod_groups.get(key),
-        pod_group_refused=deps.hindrances.get(obj),
+        pod_group_refused=deps.refusals.get(obj),
     )
 
 
@@ -135,7 +139,7 @@ async def act_on_group(facts: WorkloadClaimFacts, plan: PodGroupPlan, deps: Deps
         elif plan.create is not None and isinstance(facts.parsed, WorkloadClaim):
             return await _create_group(plan.create, facts.parsed, deps)
     except ApiError as error:
-        if not _is_refusal(error):
+        if not error.refused:
             raise
         return podgroups.is_refused(error.excerpt)
     return None
@@ -167,6 +171,7 @@ async def _create_group(group: Object, asked: WorkloadClaim, deps: Deps) -> Cond
 
 
 async def act(facts: WorkloadClaimFacts, plan: WorkloadClaimPlan, deps: Deps) -> None:
+    """Create the ResourceClaim, or annotate it.  Raises ApiError, and _TemplateGone."""
     if plan.create is not None:
         async with turn(deps.manager.creating, plan.create):
             if isinstance(plan.create, Get):
@@ -195,13 +200,8 @@ async def _post(given: DeviceTolerationPlan, deps: Deps) -> None:
     _log.info("created the claim", extra={"object": str(key_of(given.obj))})
 
 
-def _is_refusal(error: ApiError) -> bool:
-    """Whether the API server will say the same of the same request."""
-    return isinstance(error, Forbidden) or error.refused
-
-
-async def _refused(facts: WorkloadClaimFacts, group: PodGroupPlan, error: ApiError, deps: Deps) -> Outcome:
-    """Report in the status that the API server refuses the claim, and try again later."""
+async def _report_refusal(facts: WorkloadClaimFacts, group: PodGroupPlan, error: ApiError, deps: Deps) -> Outcome:
+    """Say in the status that the API server refuses the claim, and try again later."""
     reason = ReservedReason.PERMISSION_DENIED if isinstance(error, Forbidden) else ReservedReason.INVALID_SPEC
     status = workloadclaims.status_of(facts, State(False, reason, str(error)), deps.manager.clock.now(), group)
     await deps.status.write(facts.obj, status)

@@ -320,7 +320,7 @@ async def test_a_claim_that_may_not_be_written_does_not_keep_the_pod_group() -> 
     assert api.done == [DELETED, "status False PermissionDenied"]
 
 
-async def test_a_hindrance_with_the_pod_group_does_not_keep_the_claim_from_being_annotated() -> None:
+async def test_a_refused_pod_group_does_not_keep_the_claim_from_being_annotated() -> None:
     api = Api(groups=DENIED)
     await reconcile(api, MINE, HELD, KEY, GROUP, wanted=WANTED)
     assert "annotate ResourceClaim web-gpu uid-of-web-gpu" in api.done
