@@ -16,7 +16,7 @@ from tollbar.model.objects import Key, metadata
 from tollbar.runtime.caches import listed
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock
-from tollbar.runtime.detection import look_around
+from tollbar.runtime.detection import capabilities
 from tollbar.runtime.errors import ApiError
 from tollbar.runtime.source import Delta
 from tollbar.runtime.store import Store
@@ -105,7 +105,7 @@ class LeaseCondition:
 
 async def _detect(client: Client, facts: ModeFacts) -> ModeFacts:
     try:
-        found = await look_around(client)
+        found = await capabilities(client)
     except ApiError as error:
         level = error.level(logging.WARNING)
         _log.log(level, "cannot detect what the API server serves and permits", extra={"error": str(error)})

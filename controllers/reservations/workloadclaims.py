@@ -81,7 +81,7 @@ class _TemplateGone(Exception):
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
-    """The claim first, so that it is there when its PodGroup names it; what is refused is said in the status."""
+    """Writes the claim, then its PodGroup, then the status, which also says what the API server has refused."""
     obj = deps.workload_claims.get(key)
     if obj is None:
         deps.status.forget(key)

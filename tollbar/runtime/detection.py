@@ -40,11 +40,15 @@ _TOLERATING: Final = {
     "spec": {"devices": {"requests": [_REQUEST]}},
 }
 """A claim that is only tried."""
+_KEEPS: Final = "the API server keeps tolerations of devices in claims"
+_DROPS: Final = "the API server drops tolerations of devices from claims"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """`version` is the API server's gitVersion; `pod_groups` the apiVersion in which it serves PodGroups, empty when it
+class Capabilities:
+    """What the API server serves and permits, as far as it decides how Tollbar works.
+
+    `version` is the API server's gitVersion; `pod_groups` the apiVersion in which it serves PodGroups, empty when it
     does not; `may_bind` whether reservations may be written (`resourceclaims/binding`), None when that is not known.
     """
 
@@ -53,10 +57,10 @@ class Surroundings:
     may_bind: bool | None
 
 
-async def look_around(client: Client, user: str = "") -> Surroundings:
-    """`may_bind` is about `user`, or else about this client's own user.  Raises ApiError."""
+async def capabilities(client: Client, user: str = "") -> Capabilities:
+    """Those of this API server; `may_bind` is about `user`, or else about this client's own user.  Raises ApiError."""
     groups = await pod_groups(client)
-    return Surroundings(
+    return Capabilities(
         await _version(client), groups.api_version if groups is not None else "", await _may_bind(client, user)
     )
 
@@ -166,8 +170,7 @@ class KeptTolerations:
         while True:
             found = await self._ask()
             if found is not None and found is not self._known:
-                does = "keeps" if found else "drops"
-                _log.info(f"the API server {does} tolerations of devices in claims")
+                _log.info(_KEEPS if found else _DROPS)
                 self._known = found
                 self.changes.send(found)
             await self._clock.sleep(self.RETRY if found is None else self.AGE)

@@ -40,7 +40,7 @@ from tollbar.model.resources import (
 )
 from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
-from tollbar.runtime.detection import look_around
+from tollbar.runtime.detection import capabilities
 from tollbar.runtime.retry import READ
 
 _LEASE: Final = "tollbar-controllers"
@@ -164,7 +164,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)), project=read_of
     )
     controllers = _controllers(gates or ())
-    around = await look_around(client, controllers)
+    server = await capabilities(client, controllers)
     rules = await reading.list(TOLERATION_RULES)
     placements = await reading.list(PLACEMENT_RULES)
     quotas = await reading.list(POD_QUOTAS)
@@ -173,7 +173,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     reserved = None if found is None or asked is None else claims.reservations(asked, found)
     return Status(
         now=now,
-        server=around.version,
+        server=server.version,
         parts=_parts(await reading.list(DEPLOYMENTS, namespace, keep=is_ours)),
         crds=await crds.look(reading),
         admission=await webhook.look(reading, configurations),
@@ -183,8 +183,8 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         leader=_UNREAD if lease is None else _leader(lease, now),
         of_dev=of_dev,
         generator=None if found is None else claims.generator(found),
-        pod_groups=around.pod_groups,
-        may_bind=around.may_bind if controllers and not of_dev else None,
+        pod_groups=server.pod_groups,
+        may_bind=server.may_bind if controllers and not of_dev else None,
         held_pods=None if held is None else sum(map(pods.is_gated, held)),
         rules_not_ready=None if rules is None else tuple(filter(None, map(_not_ready, rules))),
         placements_not_ready=None if placements is None else tuple(filter(None, map(_not_ready, placements))),
