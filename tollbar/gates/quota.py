@@ -52,7 +52,7 @@ SETTLED: Final = 30.0
 DOUBTFUL_FOR: Final = 75.0
 """Seconds for which a release that had no answer may come to pass yet.
 
-A release tells the API server to give up after 15 s (`Client.guarded`), so it makes no difference whether that works on
+A release tells the API server to give up after 15 s (`Client.fenced`), so it makes no difference whether that works on
 other requests for longer than a minute (`--request-timeout`).  The minute that is left is for what nobody calls back:
 bytes on their way to the API server, and a transaction that etcd has taken."""
 COUNTED_AT_ONCE: Final = 100

@@ -152,7 +152,7 @@ class Client:
             request_timeout=request_timeout,
         )
 
-    def guarded(self, may_write: Callable[[], bool]) -> "Client":
+    def fenced(self, may_write: Callable[[], bool]) -> "Client":
         """The same client, but its writes raise NotLeading where `may_write` says no at the moment of sending.
 
         They tell the API server, too, to work on them no longer than this client waits for the answer (the query
@@ -160,9 +160,9 @@ class Client:
         pkg/endpoints/filters of k8s.io/apiserver).  So what had no answer does not come to pass much later, however
         long that server works on requests.
         """
-        guarded = copy(self)
-        guarded._may_write = may_write
-        return guarded
+        fenced = copy(self)
+        fenced._may_write = may_write
+        return fenced
 
     async def close(self) -> None:
         await self._access.close()

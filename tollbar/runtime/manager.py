@@ -90,7 +90,7 @@ class Manager:
         suspended until another one led does not send them: they raise NotLeading.  The API server gives them up when
         this client no longer waits for their answer.
         """
-        return self.client.guarded(lambda: self._elector is None or self._elector.may_write)
+        return self.client.fenced(lambda: self._elector is None or self._elector.may_write)
 
     def recorder(self, controller: str) -> Recorder:
         """The recorder that reports Events as `tollbar.dev/<controller>`; it runs on every replica."""

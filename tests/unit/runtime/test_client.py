@@ -247,12 +247,12 @@ WRITES: dict[str, Callable[[Client], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_guarded_write_is_sent_only_while_it_may_be(
+async def test_a_fenced_write_is_sent_only_while_it_may_be(
     write: Callable[[Client], Awaitable[Any]], server: Any, connect: Any
 ) -> None:
     server.others += [{"body": POD}, {"body": POD}]
     answers = [True, False]
-    client = (await connect()).guarded(lambda: answers.pop(0))
+    client = (await connect()).fenced(lambda: answers.pop(0))
     await write(client)
     with pytest.raises(NotLeading):
         await write(client)
@@ -261,20 +261,20 @@ async def test_a_guarded_write_is_sent_only_while_it_may_be(
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_a_guarded_write_says_for_how_long_it_may_be_worked_on(
+async def test_a_fenced_write_says_for_how_long_it_may_be_worked_on(
     write: Callable[[Client], Awaitable[Any]], server: Any, connect: Any
 ) -> None:
     server.others += [{"body": POD}] * 4
     for client in (await connect(), await connect(request_timeout=2.5)):
-        await write(client.guarded(lambda: True))
+        await write(client.fenced(lambda: True))
     await client.get(resources.PODS, "web", "shop")
     await write(client)
     assert [request.query for request in server.requests] == [{"timeout": "15s"}, {"timeout": "2.5s"}, {}, {}]
 
 
-async def test_a_guarded_write_asks_when_it_has_waited_for_its_turn(server: Any, connect: Any) -> None:
+async def test_a_fenced_write_asks_when_it_has_waited_for_its_turn(server: Any, connect: Any) -> None:
     moments: list[str] = []
-    client = (await connect(qps=10, burst=1)).guarded(lambda: moments.append(f"{server.clock.time - 1000:.1f}") or True)
+    client = (await connect(qps=10, burst=1)).fenced(lambda: moments.append(f"{server.clock.time - 1000:.1f}") or True)
     server.others += [{"body": POD}, {"body": POD}]
     await client.create(resources.PODS, POD)
     await client.create(resources.PODS, POD)

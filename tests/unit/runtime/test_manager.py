@@ -43,7 +43,7 @@ class Api:
         await asyncio.Event().wait()
         return {}
 
-    def guarded(self, may_write: Callable[[], bool]) -> Callable[[], bool]:
+    def fenced(self, may_write: Callable[[], bool]) -> Callable[[], bool]:
         return may_write
 
     async def get(self, res: Resource, _name: str, _namespace: str = "") -> Object:
@@ -213,7 +213,7 @@ async def test_what_leads_runs_only_while_the_lease_is_held_which_goes_last(cloc
 
 
 @pytest.mark.looptime
-async def test_writes_of_the_leader_are_guarded_by_the_lease(clock: Clock) -> None:
+async def test_writes_of_the_leader_are_fenced_by_the_lease(clock: Clock) -> None:
     api = Api()
     election: Any = api
     manager = managing(api, clock=clock)

@@ -105,7 +105,7 @@ class SimulatedApi:
 
     # What a client does.
 
-    def guarded(self, _may_write: Callable[[], bool]) -> "SimulatedApi":
+    def fenced(self, _may_write: Callable[[], bool]) -> "SimulatedApi":
         return self
 
     async def get(self, res: Resource, name: str, namespace: str = "") -> Object:
