@@ -19,7 +19,7 @@ from aiohttp import web
 
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
-from tollbar.runtime.guard import Guard
+from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.service import Background, Service, ServiceError
 
@@ -45,7 +45,7 @@ class Health:
         self._alive: dict[str, Check] = {"ping": lambda: None}
         self._ready: dict[str, Check] = {"ping": lambda: None, "shutdown": self._shutting_down}
         self._serving = False
-        self._guard: Guard | None = None
+        self._auth: MetricsAuth | None = None
         self.readiness: Service = Background("readiness", self._be_ready)
         """The process is ready only while this runs: put it in the last phase, so that it stops first."""
 
@@ -55,17 +55,17 @@ class Health:
     def ready(self, name: str, check: Check) -> None:
         self._ready[name] = check
 
-    def servers(self, probes: Address, metrics: Address, guard: Guard | None = None) -> tuple["HttpServer", ...]:
+    def servers(self, probes: Address, metrics: Address, auth: MetricsAuth | None = None) -> tuple["HttpServer", ...]:
         """One server for the probes and one for /metrics, or one for both when the addresses are the same.
 
-        With a `guard`, which needs two addresses, /metrics is served over TLS to those whom it lets in.
+        With `auth`, which needs two addresses, /metrics is served over TLS to those whom it lets in.
         """
-        self._guard = guard
+        self._auth = auth
         if probes == metrics:
             return (HttpServer("probes and metrics", self._runner(probes=True, metrics=True), probes),)
         return (
             HttpServer("probes", self._runner(probes=True), probes),
-            HttpServer("metrics", self._runner(metrics=True), metrics, guard.context if guard else None),
+            HttpServer("metrics", self._runner(metrics=True), metrics, auth.context if auth else None),
         )
 
     def _runner(self, *, probes: bool = False, metrics: bool = False) -> web.AppRunner:
@@ -84,8 +84,8 @@ class Health:
         return _report("readyz", self._ready, verbose="verbose" in request.query)
 
     async def _scrape(self, request: web.Request) -> web.Response:
-        if self._guard is not None:
-            verdict = await self._guard.verdict(request.headers.get("Authorization", ""), request.path)
+        if self._auth is not None:
+            verdict = await self._auth.verdict(request.headers.get("Authorization", ""), request.path)
             if verdict.status != 200:
                 return web.Response(status=verdict.status, text=f"{verdict.text}\n")
         return web.Response(body=self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})

@@ -26,7 +26,7 @@ from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
 from tollbar.runtime.events import Recorder
-from tollbar.runtime.guard import Guard
+from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.health import Health, LoopLag
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
@@ -138,11 +138,11 @@ class Manager:
         self.health.ready("caches", self.caches.unsynced)
         self.health.ready("watches", self.caches.silent)
         addresses = (self.configuration.health.bind_address, self.configuration.metrics.bind_address)
-        guard = Guard(self.client, self.clock) if self.configuration.metrics.secure else None
+        auth = MetricsAuth(self.client, self.clock) if self.configuration.metrics.secure else None
         lease, work = self._elected(election_client)
         return (
             lease,
-            (*self.health.servers(*addresses, guard), Background("event loop lag", lag.run)),
+            (*self.health.servers(*addresses, auth), Background("event loop lag", lag.run)),
             (Background("reflectors", self._reflect),),
             self._background,
             (*self._serving, *work),

@@ -10,10 +10,10 @@ from unit.runtime.test_health import METRICS, PROBES, running
 
 from tollbar.model.objects import Object
 from tollbar.model.resources import Resource
-from tollbar.runtime import guard
+from tollbar.runtime import metricsauth
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, Unreachable
-from tollbar.runtime.guard import Guard
+from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.health import Health
 from tollbar.runtime.metrics import Metrics
 
@@ -60,7 +60,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("authorization", "status"), ROWS.values(), ids=ROWS)
 async def test_who_gets_in(server: Answers, clock: Any, authorization: str, status: int) -> None:
-    assert (await Guard(server, clock).verdict(authorization, "/metrics")).status == status
+    assert (await MetricsAuth(server, clock).verdict(authorization, "/metrics")).status == status
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_who_gets_in(server: Answers, clock: Any, authorization: str, stat
 async def test_nobody_gets_in_without_an_answer_and_the_next_one_is_asked_for(
     server: Answers, clock: Any, error: Exception
 ) -> None:
-    tried = Guard(server, clock)
+    tried = MetricsAuth(server, clock)
     server.error = error
     statuses = [(await tried.verdict("Bearer prometheus", "/metrics")).status]
     server.error = None
@@ -79,13 +79,13 @@ async def test_nobody_gets_in_without_an_answer_and_the_next_one_is_asked_for(
 
 @pytest.mark.looptime
 async def test_an_answer_is_kept_for_a_while(server: Answers, clock: Any) -> None:
-    tried = Guard(server, clock)
+    tried = MetricsAuth(server, clock)
     asked = []
     for user, passed in (("prometheus", 0), ("prometheus", 59), ("somebody", 0), ("somebody", 29), ("prometheus", 1)):
         await asyncio.sleep(passed)
         await tried.verdict(f"Bearer {user}", "/metrics")
         asked.append(len(server.asked))
-    await asyncio.sleep(guard.REFUSED_SECONDS)
+    await asyncio.sleep(metricsauth.REFUSED_SECONDS)
     await tried.verdict("Bearer somebody", "/metrics")
     assert (asked, len(server.asked)) == ([2, 2, 4, 4, 6], 8)
 
@@ -96,14 +96,14 @@ async def test_who_waits_behind_reviews_that_hang_is_answered_in_time(clock: Any
         async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object:
             return await asyncio.Future()
 
-    tried = Guard(Hangs(), clock)
+    tried = MetricsAuth(Hangs(), clock)
     async with asyncio.timeout(30):
         found = await asyncio.gather(*(tried.verdict(f"Bearer {number}", "/metrics") for number in range(100)))
     assert {each.status for each in found} == {503}
 
 
 async def test_an_answer_that_is_in_use_is_not_pushed_out_by_strangers(server: Answers, clock: Any) -> None:
-    tried = Guard(server, clock)
+    tried = MetricsAuth(server, clock)
     await tried.verdict("Bearer prometheus", "/metrics")
     for number in range(1100):
         await tried.verdict(f"Bearer stranger-{number}", "/metrics")
@@ -112,7 +112,7 @@ async def test_an_answer_that_is_in_use_is_not_pushed_out_by_strangers(server: A
 
 
 async def test_what_strangers_send_is_bounded(server: Answers, clock: Any) -> None:
-    tried = Guard(server, clock)
+    tried = MetricsAuth(server, clock)
     for number in range(1100):
         await tried.verdict(f"Bearer stranger-{number}", "/metrics")
     await tried.verdict("Bearer stranger-1099", "/metrics")
@@ -133,14 +133,14 @@ async def test_reviews_at_one_time_are_bounded(server: Answers, clock: Any) -> N
         return await answer(res, obj, namespace)
 
     server.create = slowly  # type: ignore[method-assign]
-    tried = Guard(server, clock)
+    tried = MetricsAuth(server, clock)
     await asyncio.gather(*(tried.verdict(f"Bearer stranger-{number}", "/metrics") for number in range(50)))
     assert (most, len(server.asked)) == (8, 50)
 
 
 async def test_metrics_are_served_over_tls_to_those_who_may(server: Answers) -> None:
     health = Health(Metrics())
-    probes, metrics = health.servers(PROBES, METRICS, Guard(server, SystemClock()))
+    probes, metrics = health.servers(PROBES, METRICS, MetricsAuth(server, SystemClock()))
     blind = ssl.create_default_context()
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
     seen = []

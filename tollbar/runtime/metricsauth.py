@@ -1,7 +1,8 @@
-"""Who may read /metrics: those of whom the API server says so, over TLS, as with controller-runtime's secure metrics.
+"""Authentication and authorization of those who read /metrics, by the API server and over TLS.
 
-A request has to show a bearer token.  A TokenReview says whose it is, a SubjectAccessReview whether that user may `get`
-the path (`nonResourceURLs` of a ClusterRole).  Both need rights of this process: ClusterRole tollbar-metrics-auth.
+Works as controller-runtime's WithAuthenticationAndAuthorization (pkg/metrics/filters).  A request has to show a bearer
+token.  A TokenReview says whose it is, a SubjectAccessReview whether that user may `get` the path (`nonResourceURLs` of
+a ClusterRole).  Both need rights of this process: ClusterRole tollbar-metrics-auth.
 
 Invariants: of a token only its hash is kept; how many answers are kept, and how many reviews are under way, is bounded.
 
@@ -27,14 +28,19 @@ _log: Final = logging.getLogger(__name__)
 
 ALLOWED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 30.0
+"""For how long an answer counts that lets somebody in, and one that does not."""
 _KEPT: Final = 1024
+"""Answers that are kept at most."""
 _UNDER_WAY: Final = 8
+"""Reviews that may be under way at one time."""
 _ANSWER_SECONDS: Final = 10.0
+"""How long a request waits for its reviews."""
 _LIFETIME: Final = 365 * 86400.0
+"""Seconds for which the certificate is valid."""
 
 
-class Creates(Protocol):
-    """What is needed of a client."""
+class ReviewClient(Protocol):
+    """What is needed of a client: to create TokenReviews and SubjectAccessReviews."""
 
     async def create(self, res: Resource, obj: Object, namespace: str = "") -> Object: ...
 
@@ -52,10 +58,10 @@ _NOBODY: Final = Verdict(401, "the API server does not know this token")
 _ALLOWED: Final = Verdict(200)
 
 
-class Guard:
+class MetricsAuth:
     """Asks the API server about the tokens of requests, and remembers the answers."""
 
-    def __init__(self, client: Creates, clock: Clock) -> None:
+    def __init__(self, client: ReviewClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
