@@ -36,8 +36,8 @@ import controllers.watchdog
 from clusters.drawing import pick
 from tollbar import wellknown
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.pods.scope import AdmissionMode
+from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
 from tollbar.runtime.clock import Clock

@@ -6,16 +6,17 @@ docs/contributing/write-a-gate-controller.md shows step by step how to write one
 """
 
 from tollbar.decide.gates.answers import Answer, Hold, Mutation, NotMine, Release
+from tollbar.gates.explanation import ClusterCopy, GateExplanation, Section
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
-from tollbar.gates.telling import Copy, Section, Told
 from tollbar.model.plan import Code
 
 __all__ = [
     "Answer",
+    "ClusterCopy",
     "Code",
-    "Copy",
     "Facts",
     "Gate",
+    "GateExplanation",
     "Hold",
     "Ledger",
     "Mutation",
@@ -23,5 +24,4 @@ __all__ = [
     "Reads",
     "Release",
     "Section",
-    "Told",
 ]

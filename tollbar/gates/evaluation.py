@@ -17,9 +17,9 @@ from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
 from tollbar.decide.pods.scope import GatePolicy
+from tollbar.gates.explanation import ClusterCopy, Section
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 from tollbar.gates.guarded import guarded
-from tollbar.gates.telling import Copy, Section
 from tollbar.model import pods
 from tollbar.model.fields import printable
 from tollbar.model.objects import Key, Object, key_of
@@ -93,14 +93,14 @@ class GateEvaluator:
         """The answer of the gate for this Pod.  Raises nothing."""
         return self._evaluation(pod, (self.ledger or self.gate).decide, at_admission=at_admission)
 
-    def tell(self, pod: Object, copy: Copy) -> tuple[Evaluation, Sequence[Section]]:
+    def explain(self, pod: Object, copy: ClusterCopy) -> tuple[Evaluation, Sequence[Section]]:
         """The answer for this Pod on the copy, with the tables of the class.  Raises nothing."""
         sections: list[Section] = []
 
         def answer(facts: Facts) -> Answer:
-            told = self.gate.tell(facts, copy)
-            sections.extend(told.sections)
-            return told.answer
+            explanation = self.gate.explain(facts, copy)
+            sections.extend(explanation.sections)
+            return explanation.answer
 
         return self._evaluation(pod, answer), sections
 

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer
-from tollbar.gates.telling import Copy, Told
+from tollbar.gates.explanation import ClusterCopy, GateExplanation
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.manager import Manager
@@ -126,8 +126,8 @@ class Gate(ABC):
     creation fails while no webhook answers, and they wait for a controller.  A user can still opt a Pod out, with the
     label `tollbar.dev/skip`."""
 
-    tells_by: ClassVar[Sequence[Cached]] = ()
-    """Kinds that `tell` reads besides Namespaces and what `reads` names."""
+    explain_reads: ClassVar[Sequence[Cached]] = ()
+    """Kinds that `explain` reads besides Namespaces and what `reads` names."""
 
     @property
     def max_hold_seconds(self) -> float | None:
@@ -141,12 +141,12 @@ class Gate(ABC):
         It should raise nothing: an exception is reported, and holds the Pod.
         """
 
-    def tell(self, facts: Facts, copy: Copy) -> Told:  # noqa: ARG002
+    def explain(self, facts: Facts, copy: ClusterCopy) -> GateExplanation:  # noqa: ARG002
         """What `tollbar explain` shows for a Pod that has the gate, decided on a copy of the cluster.
 
         By default the answer of `decide`.  A class with a ledger returns here what the ledger would decide.
         """
-        return Told(self.decide(facts))
+        return GateExplanation(self.decide(facts))
 
     def ledger(self, manager: Manager) -> Ledger | None:  # noqa: ARG002
         """The ledger of a class that decides about Pods together: the leader calls it in place of `decide`.

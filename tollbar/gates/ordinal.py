@@ -23,9 +23,9 @@ from tollbar.decide.gates import ordinals
 from tollbar.decide.gates.answers import Answer, Hold, NotMine
 from tollbar.decide.gates.ordinals import Place, Turn
 from tollbar.gates import ordinaltexts
+from tollbar.gates.explanation import ClusterCopy, GateExplanation
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
-from tollbar.gates.telling import Copy, Told
 from tollbar.model import conditions, pods, resources
 from tollbar.model.objects import Key, Object, annotations_of, key_of, metadata, picked, spec, uid_of
 from tollbar.model.plan import DONE, Outcome
@@ -102,19 +102,19 @@ class OrdinalGate(Gate):
     applies_to = f"has(object.metadata.labels) && '{wellknown.LABEL_ORDINAL}' in object.metadata.labels"
     narrows = False
     fails_open = False
-    tells_by = (PODS, SETS)
+    explain_reads = (PODS, SETS)
     rights = ({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["list", "watch"]},)
 
     def decide(self, facts: Facts) -> Answer:
         """Hold every Pod at its creation: two replicas of the webhook would not know what the other one releases."""
         return NotMine() if ordinals.place_of(facts.pod) is None else _STARTING
 
-    def tell(self, facts: Facts, copy: Copy) -> Told:
+    def explain(self, facts: Facts, copy: ClusterCopy) -> GateExplanation:
         place = ordinals.place_of(facts.pod)
         if place is None:
-            return Told(NotMine())
+            return GateExplanation(NotMine())
         turn = Turn(place, copy.store(SETS).get, copy.store(PODS).get, _has_gate)
-        return Told(ordinals.decide(place, lambda _: turn), (ordinaltexts.section(turn),))
+        return GateExplanation(ordinals.decide(place, lambda _: turn), (ordinaltexts.section(turn),))
 
     def ledger(self, manager: Manager) -> "OrdinalLedger":
         return OrdinalLedger(manager)

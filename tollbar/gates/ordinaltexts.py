@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tollbar import wellknown
 from tollbar.decide.gates.ordinals import Place, Turn
-from tollbar.gates.telling import Section
+from tollbar.gates.explanation import Section
 from tollbar.model import conditions, pods
 from tollbar.model.objects import Key
 

@@ -21,8 +21,8 @@ from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.rules.placements import Placement, compile_placement, narrowing
 from tollbar.decide.rules.rule import Problem, compile_selector
 from tollbar.dra.classes import last_created
+from tollbar.gates.explanation import ClusterCopy, GateExplanation, Section
 from tollbar.gates.gate import Facts, Gate, Reads
-from tollbar.gates.telling import Copy, Section, Told
 from tollbar.model import claims
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.views import kinds
@@ -55,13 +55,13 @@ class PlacementGate(Gate):
         placements = self._in_force(facts.of(_RULES))
         return _answer(placements, self._results(placements, facts)) if placements else NotMine()
 
-    def tell(self, facts: Facts, copy: Copy) -> Told:  # noqa: ARG002
+    def explain(self, facts: Facts, copy: ClusterCopy) -> GateExplanation:  # noqa: ARG002
         placements = self._in_force(facts.of(_RULES))
         if not placements:
-            return Told(NotMine())
+            return GateExplanation(NotMine())
         results = self._results(placements, facts)
         rows = Section("PlacementRules", ("RULE", "VERDICT", "WHY"), tuple(_verdicts(placements, results)))
-        return Told(_answer(placements, results), (rows,))
+        return GateExplanation(_answer(placements, results), (rows,))
 
     def _results(self, placements: Mapping[str, Placement], facts: Facts) -> Results:
         package = assemble(facts.pod, _Lookup(facts), at_admission=facts.at_admission)

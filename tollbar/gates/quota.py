@@ -27,9 +27,9 @@ from tollbar.decide.quotas.admission import Account, Held, admit, exceeded
 from tollbar.decide.quotas.lines import Charge, Lines
 from tollbar.gates import quotatexts
 from tollbar.gates.counting import COUNTED_BY, Counts, is_enrolled, labels_changed
+from tollbar.gates.explanation import ClusterCopy, GateExplanation
 from tollbar.gates.freshness import caught_up
 from tollbar.gates.gate import Facts, Gate, Ledger
-from tollbar.gates.telling import Copy, Told
 from tollbar.model import timestamps
 from tollbar.model.objects import Key, Object, key_of, metadata, uid_of
 from tollbar.model.plan import DONE, Outcome, RetryAfter
@@ -66,7 +66,7 @@ class PodQuotas(Gate):
     namespaces: ClassVar[Sequence[Object]] = ({"key": wellknown.LABEL_QUOTA, "operator": "Exists"},)
     narrows = False
     fails_open = False
-    tells_by = COUNTED_BY
+    explain_reads = COUNTED_BY
     rights: ClassVar[Sequence[Object]] = (
         {"apiGroups": [wellknown.GROUP], "resources": ["podquotas"], "verbs": ["list", "watch"]},
         {"apiGroups": [wellknown.GROUP], "resources": ["podquotas/status"], "verbs": ["patch"]},
@@ -79,20 +79,20 @@ class PodQuotas(Gate):
         """
         return _unseen()
 
-    def tell(self, facts: Facts, copy: Copy) -> Told:
+    def explain(self, facts: Facts, copy: ClusterCopy) -> GateExplanation:
         """The decision of a ledger that begins with the copy, and does not know which namespaces had Pods released
         before."""
         if not is_enrolled(facts.namespace):
-            return Told(NotMine())
+            return GateExplanation(NotMine())
         counts = Counts(copy.store)
         counts.look()
         found = admit(counts.in_force, counts.out, counts.waiting, copy.now, one_by_one=True)
         key, charges = key_of(facts.pod), counts.charges
         if key not in charges:  # it has ended
-            return Told(NotMine())
+            return GateExplanation(NotMine())
         why = found.held.get(key)
         answer: Answer = Release() if why is None else Hold(why.reason, why.subject)
-        return Told(answer, tuple(quotatexts.sections(charges[key], found, charges)))
+        return GateExplanation(answer, tuple(quotatexts.sections(charges[key], found, charges)))
 
     def ledger(self, manager: Manager) -> "QuotaLedger":
         self.kept = QuotaLedger(manager)

@@ -7,7 +7,7 @@ from typing import Final
 from tollbar.decide.quotas.admission import Account, Admission, Held
 from tollbar.decide.quotas.lines import Charge
 from tollbar.decide.quotas.quotastatus import text
-from tollbar.gates.telling import Section
+from tollbar.gates.explanation import Section
 from tollbar.model.objects import Key
 
 _NAMED: Final = 100

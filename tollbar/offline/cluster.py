@@ -7,13 +7,13 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tollbar.cel import CelEngine
-from tollbar.decide.pods import admission, tolerationgate, matching
+from tollbar.decide.pods import admission, matching, tolerationgate
 from tollbar.decide.pods.admission import AdmissionPlan
-from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.rules.rule import Rule
-from tollbar.gates import Copy, Gate, Section
+from tollbar.gates import ClusterCopy, Gate, Section
 from tollbar.gates.evaluation import Evaluation, GateEvaluator
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, metadata
@@ -87,7 +87,7 @@ class Cluster:
         """The declaration of the controllers' Lease."""
         metrics = Metrics()
         self._evaluators = {each.name: GateEvaluator(each, self.store, self.gatherer, metrics) for each in gates}
-        by_gates = (cached for each in self._evaluators.values() for cached in each.gate.tells_by)
+        by_gates = (cached for each in self._evaluators.values() for cached in each.gate.explain_reads)
         for cached in (*_OTHERS, self.lease, *by_gates):
             self.store(cached)
         self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
@@ -208,10 +208,10 @@ class Cluster:
         evaluator = self._evaluators.get(name)
         if evaluator is None:
             return None
-        read = [*(each.cached for each in evaluator.gate.reads), *evaluator.gate.tells_by]
+        read = [*(each.cached for each in evaluator.gate.reads), *evaluator.gate.explain_reads]
         if not self.knows(resources.NAMESPACES, *(each.resource for each in read)):
             return None
-        return evaluator.tell(pod, Copy(self._caches.store, self.now))
+        return evaluator.explain(pod, ClusterCopy(self._caches.store, self.now))
 
     def verdicts(self, pod: Object) -> Mapping[str, Verdict]:
         """What every rule in scope says of this Pod, by the rule's name: in force or in Audit.

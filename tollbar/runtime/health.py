@@ -19,8 +19,8 @@ from aiohttp import web
 
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.config import Address
-from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.service import Background, Service, ServiceError
 
 _log: Final = logging.getLogger(__name__)

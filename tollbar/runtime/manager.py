@@ -26,10 +26,10 @@ from tollbar.runtime.client import Client
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.config import Configuration
 from tollbar.runtime.events import Recorder
-from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.health import Health, LoopLag
 from tollbar.runtime.leader import Elector
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.service import Background, LeaderServices, Service
 
 Run: TypeAlias = Callable[[], Coroutine[Any, Any, None]]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import DeviceTolerationPlan, DeviceAddition
+from tollbar.decide.claims.devicetolerations import DeviceAddition, DeviceTolerationPlan
 from tollbar.model.objects import Object
 from tollbar.runtime.metrics import Metrics
 from tollbar.views.gatherer import Gatherer

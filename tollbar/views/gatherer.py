@@ -8,9 +8,9 @@ from tollbar.cel import CelEngine
 from tollbar.decide.claims.devicetolerations import DeviceTolerationFacts
 from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.pods.package import Package, assemble
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, AdmissionMode, GatePolicy
+from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.model import claims, conditions, pods, selectors
 from tollbar.model.objects import Object, key_of, labels_of
 from tollbar.runtime.caches import Cached

@@ -11,7 +11,7 @@ import pytest
 from fakes.manager import Managed, turns
 from objects.builders import CREATED, Built, Pod, claim, device_class, namespace, pod, template
 
-from tollbar.gates import Answer, Copy, Facts, Hold, NotMine, Release, Told
+from tollbar.gates import Answer, ClusterCopy, Facts, GateExplanation, Hold, NotMine, Release
 from tollbar.gates import quota as quotas
 from tollbar.gates.quota import DOUBTFUL_FOR, LOOK_AGAIN, REFUSED_FOR, SETTLED, PodQuotas, QuotaLedger
 from tollbar.model.objects import Key, Object
@@ -473,7 +473,7 @@ def test_nothing_is_told_of_a_pod_that_has_ended_in_its_gate() -> None:
     ended = asking("a").phase("Failed")
     world = World(ENROLLED, quota(), ended)
     facts = Facts(ended, ENROLLED, at_admission=False, objects={})
-    assert PodQuotas().tell(facts, Copy(world.caches.store, CREATED)) == Told(NotMine())
+    assert PodQuotas().explain(facts, ClusterCopy(world.caches.store, CREATED)) == GateExplanation(NotMine())
 
 
 def test_every_pod_of_an_enrolled_namespace_is_held_at_its_creation() -> None:

@@ -13,9 +13,9 @@ from tollbar.model.resources import Resource
 from tollbar.runtime import metricsauth
 from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import Forbidden, Unreachable
-from tollbar.runtime.metricsauth import MetricsAuth
 from tollbar.runtime.health import Health
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.metricsauth import MetricsAuth
 
 USERS = {"prometheus": True, "somebody": False}
 """Users, who are their own tokens, and whether each may get /metrics."""

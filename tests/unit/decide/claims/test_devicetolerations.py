@@ -20,7 +20,7 @@ from objects.patching import apply
 from tollbar import wellknown
 from tollbar.cel import engine
 from tollbar.decide.claims import devicetolerations
-from tollbar.decide.claims.devicetolerations import MOST, DeviceTolerationPlan, DeviceAddition
+from tollbar.decide.claims.devicetolerations import MOST, DeviceAddition, DeviceTolerationPlan
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Object, annotations_of, key_of
 

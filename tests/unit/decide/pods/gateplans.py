@@ -9,9 +9,9 @@ from objects import patching
 from objects.builders import CREATED, Pod, claim, device_class, namespace, pod, template, toleration
 
 from tollbar import wellknown
-from tollbar.decide.pods import tolerationgate, package
-from tollbar.decide.pods.tolerationgate import GateFacts, GatePlan
+from tollbar.decide.pods import package, tolerationgate
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.pods.tolerationgate import GateFacts, GatePlan
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.jsonpatch import Patch

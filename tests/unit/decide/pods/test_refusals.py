@@ -29,8 +29,8 @@ from unit.decide.pods.gateplans import (
 
 from tollbar.decide.gates.release import Refusal
 from tollbar.decide.pods import tolerationgate
-from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.scope import GatePolicy
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.model.plan import Event, Failed
 

@@ -48,8 +48,8 @@ from unit.decide.pods.tables import table
 from tollbar import wellknown
 from tollbar.decide.gates import release
 from tollbar.decide.pods import tolerationgate
-from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.pods.scope import GatePolicy
+from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.model.plan import Event, RetryAfter
 
 EXCLUDED = {

@@ -23,9 +23,9 @@ from controllers.gates.predicates import Predicates
 from tollbar.cel import engine
 from tollbar.decide.pods import admission, tolerationgate
 from tollbar.decide.pods.admission import AdmissionFacts
-from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.pods.reasons import PodReason
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY
+from tollbar.decide.pods.tolerationgate import GateFacts
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.objects import Object, key_of
 from tollbar.model.plan import Reason

@@ -12,8 +12,8 @@ from tollbar.runtime.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """`store` has the kinds that the class declares (`Gate.reads`, `Gate.tells_by`); `now` is in epoch seconds."""
+class ClusterCopy:
+    """`store` has the kinds that the class declares (`Gate.reads`, `Gate.explain_reads`); `now` is in epoch seconds."""
 
     store: Callable[[Cached], Store]
     now: float
@@ -29,7 +29,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GateExplanation:
     """The answer for the Pod on the copy, and tables that explain it, the most important one first."""
 
     answer: Answer
