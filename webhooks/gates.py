@@ -1,8 +1,8 @@
-"""Answers reviews of Pods at their creation for one gate class: adds its gate, or makes the
-change of a release at once, or does nothing.
+"""Answers reviews of Pods at their creation for one gate class: adds its gate, or makes the change of a release at once,
+or does nothing.
 
-Hazards: while this process is down, Pods are created without the gate, or cannot be created if the class does
-not fail open.  If the class raises, the Pod is held.
+Hazards: while this process is down, Pods are created without the gate, or cannot be created if the class does not fail
+open.  If the class raises, the Pod is held.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from tollbar.decide.gates.creation import CreationPlan
 from tollbar.gates.admission import GateCreation
 from tollbar.gates.evaluation import GateEvaluator
 from tollbar.model.objects import Object, key_of
+from tollbar.model.resources import PODS
 from tollbar.runtime.metrics import Metrics
-from webhooks.pods import created_pod
-from webhooks.review import ALLOWED, Answer
+from webhooks.review import ALLOWED, Answer, created
 
 
 class GateHandler:
@@ -25,7 +25,7 @@ class GateHandler:
         self._decisions = metrics.counter("tollbar_gate_decisions_total")
 
     def __call__(self, request: Object) -> Answer:
-        pod = created_pod(request)
+        pod = created(request, PODS)
         if pod is None:
             return ALLOWED
         case = GateCreation(self._evaluator, pod, releasing=self._releasing())

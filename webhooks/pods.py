@@ -14,10 +14,11 @@ from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionFacts, AdmissionPlan
 from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.model.objects import Object, key_of
+from tollbar.model.resources import PODS
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.source import Delta
 from tollbar.views.gatherer import Gatherer
-from webhooks.review import ALLOWED, Answer
+from webhooks.review import ALLOWED, Answer, created
 
 
 class PodHandler:
@@ -36,7 +37,7 @@ class PodHandler:
         gatherer.rules.subscribe(self._on_rule)
 
     def __call__(self, request: Object) -> Answer:
-        pod = created_pod(request)
+        pod = created(request, PODS)
         if pod is None:
             return ALLOWED
         plan = admission.decide(self.gather(pod))
@@ -57,17 +58,3 @@ class PodHandler:
             self._added.labels(addition.rule, "admission").inc(len(addition.tolerations))
         for rule, _ in plan.failed:
             self._errors.labels(rule, "EvaluationFailed").inc()
-
-
-def created_pod(request: Object) -> Object | None:
-    """The Pod, in its namespace; None when the request is something else than the creation of a Pod."""
-    kind = request.get("kind") or {}
-    if request.get("operation") != "CREATE" or request.get("subResource"):
-        return None
-    if kind.get("kind") != "Pod" or kind.get("group"):
-        return None
-    pod = request.get("object")
-    if not isinstance(pod, dict) or not isinstance(pod.get("spec"), dict) or not isinstance(pod.get("metadata"), dict):
-        return None  # no patch would apply to it
-    namespace = pod["metadata"].get("namespace") or request.get("namespace") or ""
-    return {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}

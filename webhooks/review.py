@@ -14,6 +14,7 @@ import orjson
 from tollbar.model.fields import quoted
 from tollbar.model.jsonpatch import Patch
 from tollbar.model.objects import Object
+from tollbar.model.resources import Resource
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -54,6 +55,26 @@ def parse(body: bytes | bytearray) -> Object:
     if not isinstance(request.get("uid"), str) or not request["uid"]:
         raise BadReview(f"the {KIND} has no request.uid")
     return request
+
+
+def created(request: Object, *kinds: Resource) -> Object | None:
+    """The object that is created, in its namespace; None when the request is not for the creation of one of these.
+
+    Nor is there an object without metadata or spec: no patch would apply to it.
+    """
+    kind, obj = request.get("kind") or {}, request.get("object")
+    if request.get("operation") != "CREATE" or request.get("subResource"):
+        return None
+    if not any((kind.get("group") or "", kind.get("version"), kind.get("kind")) == _kind(each) for each in kinds):
+        return None
+    if not isinstance(obj, dict) or not isinstance(obj.get("spec"), dict) or not isinstance(obj.get("metadata"), dict):
+        return None
+    namespace = obj["metadata"].get("namespace") or request.get("namespace") or ""
+    return {**obj, "kind": kind["kind"], "metadata": {**obj["metadata"], "namespace": namespace}}
+
+
+def _kind(resource: Resource) -> tuple[str, str, str]:
+    return resource.group, resource.version, resource.kind
 
 
 def render(request: Object, answer: Answer) -> bytes:

@@ -2,8 +2,9 @@
 
 The API server has checked the schemas of the CRDs before; this checks the expressions, and uniqueness across objects.
 
-Hazard: failurePolicy is Ignore, so an invalid object may be stored while the webhook is down; the controllers validate
-it again and report it in its conditions.  Two gates of one name that are created at the same moment both pass.
+Hazards: failurePolicy is Ignore, so an invalid object may be stored while the webhook is down.  The controllers
+validate rules again and report errors in their conditions; of a SchedulingGate that is not valid, the defaults of its
+gate apply.  Two SchedulingGates of one gate that are created at the same moment both pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from webhooks.review import ALLOWED, Answer
 
 class RulesHandler:
     def __init__(self, gatherer: Gatherer, kept: Callable[[], bool]) -> None:
-        """`kept` says whether the API server keeps tolerations of devices in claims."""
+        """`kept` says whether the API server keeps tolerations of devices in claims, of which rules warn if not."""
         self._kept = kept
         self._engine = gatherer.ruleset.engine
         self._gates = gatherer.gates
