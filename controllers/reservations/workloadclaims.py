@@ -36,8 +36,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class PodGroupRefusals:
-    """Why the PodGroup of a WorkloadClaim could not be created or deleted: remembered for `RECHECK` seconds, so that not
-    each change of the claim asks the API server again, and for one generation of the WorkloadClaim.
+    """Why the PodGroup of a WorkloadClaim could not be created or deleted.
+
+    Remembered for one generation of the WorkloadClaim and for `RECHECK` seconds, so that not each change of the claim
+    asks the API server again.
     """
 
     def __init__(self, clock: Clock) -> None:
