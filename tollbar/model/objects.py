@@ -70,6 +70,15 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return metadata(obj).get("annotations") or {}
 
 
+def controller_reference(controller: Object, type_meta: Mapping[str, str]) -> Object:
+    """The entry of `ownerReferences` for an object of which this one is the managing controller.
+
+    As metav1.NewControllerRef makes it, without blockOwnerDeletion.  `type_meta` is the controller's apiVersion and
+    kind, which objects of a cache or a list may lack.
+    """
+    return {**type_meta, "name": key_of(controller).name, "uid": uid_of(controller), "controller": True}
+
+
 def controller_of(obj: Object) -> Object | None:
     """The owner reference marked as the managing controller, if there is one."""
     for owner in metadata(obj).get("ownerReferences") or ():

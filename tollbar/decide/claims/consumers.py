@@ -21,7 +21,7 @@ from tollbar.decide.claims.resourceclaims import Lookup
 from tollbar.model import claims, names, pods
 from tollbar.model.ask import Absence, Answers, Ask, Get
 from tollbar.model.claims import Unresolved
-from tollbar.model.objects import Key, Object, is_stub, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Key, Object, controller_reference, is_stub, key_of, metadata, picked, spec, uid_of
 from tollbar.model.plan import Event
 from tollbar.model.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 
@@ -87,6 +87,8 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
+    """An entry to add to the `status.reservedFor` of a claim."""
+
     claim: Object
     entry: Object
 
@@ -113,6 +115,10 @@ NOTHING: Final = ConsumerPlan()
 
 
 def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
+    """The plan for the Pod or PodGroup; an `Ask` where a claim or the consumer is not known well enough to create one.
+
+    The first entry of `spec.resourceClaims` for which no claim can be made ends it, as upstream.
+    """
     facts = _up_to_date(facts)
     consumer = facts.consumer
     if not consumer or metadata(consumer).get("deletionTimestamp") or pods.is_terminal(consumer):
@@ -120,8 +126,8 @@ def decide(facts: ConsumerFacts) -> ConsumerPlan | Ask:
     group = _group_of(consumer, facts.lookup)
     if group is None and pods.scheduling_group(consumer) and facts.lookup.serves_pod_groups():
         return NOTHING  # the claims may be its PodGroup's, and the Pod is decided again when that appears
-    made = _Made(facts.lookup)
-    cases = [_Case(facts, group, made, reference, resolved) for reference, resolved in claims.resolved(consumer)]
+    generated = _GeneratedClaims(facts.lookup)
+    cases = [_Case(facts, group, generated, reference, resolved) for reference, resolved in claims.resolved(consumer)]
     plans, questions = list[ConsumerPlan](), list[Hashable]()
     for case in cases:
         answer: ConsumerPlan | Ask = first_answer(EXISTENCE, case) or NOTHING
@@ -183,8 +189,8 @@ def statuses(consumer: Object, new: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "resourceClaimName": claim} for name, claim in sorted({**recorded, **new}.items())]
 
 
-class _Made:
-    """The claims that were made for an owner and are to stay, by the reference; read once for all references.
+class _GeneratedClaims:
+    """The claims that were generated for an owner and are not being deleted; read once for all references.
 
     Of several for one reference it is the first by name.
     """
@@ -193,7 +199,8 @@ class _Made:
         self._lookup = lookup
         self._names: dict[str, dict[str | None, str]] = {}
 
-    def by(self, owner: Object) -> Mapping[str | None, str]:
+    def of(self, owner: Object) -> Mapping[str | None, str]:
+        """Names of this owner's claims by their reference."""
         uid = uid_of(owner)
         if uid not in self._names:
             names: dict[str | None, str] = {}
@@ -211,11 +218,16 @@ class _Case:
     """
 
     def __init__(
-        self, facts: ConsumerFacts, group: Object | None, made: _Made, reference: Object, resolved: str | Unresolved
+        self,
+        facts: ConsumerFacts,
+        group: Object | None,
+        generated: _GeneratedClaims,
+        reference: Object,
+        resolved: str | Unresolved,
     ) -> None:
         self.facts = facts
         self.group = group
-        self.made = made
+        self.generated = generated
         self.reference = reference
         self.resolved = resolved
         self.name = str(reference.get("name"))
@@ -266,7 +278,7 @@ def _unknown(case: _Case) -> Ask | None:
 
 
 def _found(case: _Case) -> ConsumerPlan | None:
-    found = case.made.by(case.owner).get(case.name)
+    found = case.generated.of(case.owner).get(case.name)
     return ConsumerPlan(found=((case.name, found),)) if found else None
 
 
@@ -317,30 +329,23 @@ def _reserve(case: _Case) -> ConsumerPlan | None:
     return ConsumerPlan(reservations=(Reservation(case.claim or {}, _entry(case.owner)),))
 
 
-RESERVATION: Final[
-    Chain[_Case, ConsumerPlan]
-] = (  # order is the specification; for a Pod whose node no scheduler chose
+RESERVATION: Final[Chain[_Case, ConsumerPlan]] = (  # order is the specification
     _not_reservable,  # unknown, not allocated, being deleted, another consumer's or reserved already -> nothing
     _full,  # no place for another entry -> a failure
     _reserve,  # else -> an entry of the Pod or its PodGroup
 )
+"""For the claims of a Pod that has a Node which no scheduler chose: a scheduler reserves them itself."""
 
 
 def new_claim(consumer: Object, reference: str, template: Object) -> Object:
     """The claim of a Pod or PodGroup for one of its references, as it is to be created."""
     given: Object = spec(template).get("metadata") or {}
     annotations = {**(given.get("annotations") or {}), wellknown.POD_CLAIM_NAME_ANNOTATION: reference}
-    owner = {
-        "apiVersion": consumer["apiVersion"],
-        "kind": consumer["kind"],
-        "uid": uid_of(consumer),
-        "controller": True,
-    }
     meta: dict[str, Any] = {
         "namespace": key_of(consumer).namespace,
         "generateName": names.generate_name(key_of(consumer).name, reference),
         "annotations": annotations,
-        "ownerReferences": [{**owner, "name": key_of(consumer).name}],
+        "ownerReferences": [controller_reference(consumer, picked(consumer, ("apiVersion", "kind")))],
     }
     if labels := given.get("labels"):
         meta["labels"] = labels

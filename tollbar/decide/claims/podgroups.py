@@ -16,7 +16,7 @@ from tollbar.api.workloads import WorkloadClaim
 from tollbar.decide.claims.reservations import State
 from tollbar.model import claims
 from tollbar.model.conditions import Condition
-from tollbar.model.objects import Object, controller_of, key_of, metadata, spec, uid_of
+from tollbar.model.objects import Object, controller_of, controller_reference, key_of, metadata, spec, uid_of
 from tollbar.model.resources import POD_GROUPS, WORKLOAD_CLAIMS
 
 _GIVEN_BACK: Final = frozenset(
@@ -141,9 +141,7 @@ def pod_group_for(owner: Object, wanted: WorkloadClaim) -> Object:
         "metadata": {
             "namespace": key_of(owner).namespace,
             "name": key_of(owner).name,
-            "ownerReferences": [
-                {**WORKLOAD_CLAIMS.type_meta, "name": key_of(owner).name, "uid": uid_of(owner), "controller": True}
-            ],
+            "ownerReferences": [controller_reference(owner, WORKLOAD_CLAIMS.type_meta)],
         },
         "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": _entries(wanted), **priority},
     }

@@ -26,6 +26,7 @@ from tollbar.model.objects import (
     Object,
     annotations_of,
     controller_of,
+    controller_reference,
     is_stub,
     key_of,
     labels_of,
@@ -78,14 +79,13 @@ def decide(facts: WorkloadClaimFacts, now: float) -> WorkloadClaimPlan:
     """`now` in epoch seconds."""
     if metadata(facts.obj).get("deletionTimestamp"):
         return NOTHING
-    answer: Answer = facts.state or NOTHING
     if not isinstance(facts.parsed, WorkloadClaim):
-        answer = State(False, ReservedReason.INVALID_SPEC, "; ".join(map(str, facts.parsed)))
-        return WorkloadClaimPlan(status=status_of(facts, answer, now))
+        invalid = State(False, ReservedReason.INVALID_SPEC, "; ".join(map(str, facts.parsed)))
+        return WorkloadClaimPlan(status=status_of(facts, invalid, now))
     group = podgroups.decide(
         facts.obj, facts.parsed, facts.pod_group, facts.claim, facts.state, facts.pod_group_refused
     )
-    answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or answer
+    answer: Answer = first_answer(CHAIN, _Case(facts, facts.parsed)) or facts.state or NOTHING
     if isinstance(answer, State):
         return WorkloadClaimPlan(status=status_of(facts, answer, now, group), pod_group=group)
     return replace(answer, pod_group=group)
@@ -139,14 +139,7 @@ def claim_for(owner: Object, wanted: WorkloadClaim, template: Object) -> Object:
             "name": wanted.claim_name,
             "labels": dict(labels_of({"metadata": given})),
             "annotations": {**annotations_of({"metadata": given}), **_annotations(wanted)},
-            "ownerReferences": [
-                {
-                    **WORKLOAD_CLAIMS.type_meta,
-                    "name": key_of(owner).name,
-                    "uid": uid_of(owner),
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [controller_reference(owner, WORKLOAD_CLAIMS.type_meta)],
         },
         "spec": claims.template_claim_spec(template),
     }
@@ -181,9 +174,13 @@ def _phase(state: State) -> str:
             return "Reserved"
         case ReservedReason.RELEASED | ReservedReason.DELETING:
             return "Released"
-        case ReservedReason.NOT_ALLOCATED | ReservedReason.WORKLOAD_MISSING | ReservedReason.DEVICE_TAINTED:
-            return "Pending"
-        case ReservedReason.CLAIM_MISSING | ReservedReason.TEMPLATE_MISSING:
+        case (
+            ReservedReason.NOT_ALLOCATED
+            | ReservedReason.WORKLOAD_MISSING
+            | ReservedReason.DEVICE_TAINTED
+            | ReservedReason.CLAIM_MISSING
+            | ReservedReason.TEMPLATE_MISSING
+        ):
             return "Pending"
         case _:
             return "Blocked"
