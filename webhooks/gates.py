@@ -1,5 +1,4 @@
-"""Answers reviews of Pods at their creation for one gate class: adds its gate, makes the change of a release at once, or
-does nothing.
+"""Answers reviews of Pods at their creation for one gate class: adds its gate, makes a release's change, or neither.
 
 Hazards: while this process is down, Pods are created without the gate, or cannot be created if the class does not fail
 open.  If the class raises, the Pod is held.
