@@ -34,7 +34,7 @@ async def setup(manager: Manager) -> None:
     for each in classes:
         controller.setup(manager, gatherer, each)
         if isinstance(each, PodQuotas):
-            quotas.setup(manager, each.kept)
+            quotas.setup(manager, each.quota_ledger)
         if isinstance(each, PlacementGate):
             placement.setup(manager)
     kept = KeptTolerations(manager.client, manager.clock, manager.configuration.system_namespace)

@@ -12,7 +12,7 @@ from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
 
-Sort = tuple[str, str, str]
+Labels = tuple[str, str, str]
 """Values of the labels: allocated, admin_access, source."""
 FRESH: Final = 1.0
 """Seconds for which counts are reused: a scrape reads every combination of labels, but the claims are counted once."""
@@ -20,7 +20,8 @@ _TRUTH: Final = ("true", "false")
 _SOURCES: Final = ("", "resource_claim_template", "extended_resource")
 
 
-def sort_of(claim: Object) -> Sort:
+def _labels(claim: Object) -> Labels:
+    """The series that the claim counts for."""
     annotations = annotations_of(claim)
     if annotations.get(wellknown.EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
         source = "extended_resource"
@@ -31,20 +32,22 @@ def sort_of(claim: Object) -> Sort:
 
 
 class ClaimCounts:
+    """Counts the claims of this store, once for all series of a scrape."""
+
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._counted = float("-inf")
-        self._counts: Counter[Sort] = Counter()
+        self._counts: Counter[Labels] = Counter()
 
     def expose(self, metrics: Metrics) -> None:
         gauge = metrics.gauge("dynamic_resource_allocation_resource_claims")
-        for sort in product(_TRUTH, _TRUTH, _SOURCES):
-            gauge.labels(*sort).set_function(partial(self.count, sort))
+        for labels in product(_TRUTH, _TRUTH, _SOURCES):
+            gauge.labels(*labels).set_function(partial(self.count, labels))
 
-    def count(self, sort: Sort) -> int:
+    def count(self, labels: Labels) -> int:
         now = self._clock.monotonic()
         if now - self._counted >= FRESH:
-            self._counts = Counter(map(sort_of, self._store.values()))
+            self._counts = Counter(map(_labels, self._store.values()))
             self._counted = now
-        return self._counts[sort]
+        return self._counts[labels]

@@ -104,7 +104,7 @@ class UnseenClaims:
             if accepts(claim):
                 self._claims.assume(claim, created=True)
 
-        await asking.each(take, self._client, self._reading, RESOURCE_CLAIMS, namespace)
+        await asking.each_list_item(take, self._client, self._reading, RESOURCE_CLAIMS, namespace)
 
     def _begin_listing(self, namespace: str) -> "asyncio.Task[None]":
         listing = self._listing[namespace] = asyncio.ensure_future(self._list(namespace, lambda _: True))

@@ -77,7 +77,7 @@ class TolerationLoop(Loop[TolerationCase, GatePlan]):
                 metrics.counter("tollbar_rule_errors_total").labels(rule=name, reason="EvaluationFailed").inc()
                 self.recorder.emit(rule, events.rule_failing(why))
         if plan.released:
-            metrics.histogram("tollbar_gate_hold_seconds").observe(self.held_for(case.pod))
+            metrics.histogram("tollbar_gate_hold_seconds").observe(case.at(self.manager.clock.now()).age)
             _log.info(
                 "Released",
                 extra={

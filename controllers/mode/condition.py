@@ -99,7 +99,7 @@ class LeaseCondition:
         if found != self._said:
             level = logging.WARNING if found.status == "False" else logging.INFO
             said = {"mode": self._mode, "fits": found.status, "reason": found.reason, "why": found.message}
-            _log.log(level, "claims", extra=said)
+            _log.log(level, "whether the claims mode fits the cluster", extra=said)
             self._said = found
 
 

@@ -168,7 +168,7 @@ async def consumers_of(question: ConsumersOf, client: Client, reading: asyncio.S
         if not found and question.claim.name in claims.names_of(pod) and not pods.is_done(pod):
             found.append(kinds.CLAIM_CONSUMERS.project(pod))
 
-    await asking.each(take, client, reading, resources.PODS, question.claim.namespace)
+    await asking.each_list_item(take, client, reading, resources.PODS, question.claim.namespace)
     return tuple(found)
 
 

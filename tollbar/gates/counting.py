@@ -112,15 +112,15 @@ class Counts:
         """`store` is `Caches.store`."""
         self.quotas, self.pods, self.namespaces = store(QUOTAS), store(COUNTED), store(kinds.NAMESPACES)
         self.devices = Devices(store)
-        self.out, self.waiting = Lines(), Lines()
+        self.released, self.waiting = Lines(), Lines()
         self.in_force: Sequence[Quota] = ()
         """The quotas that are valid and cover a namespace."""
         self.changes = 0
-        """How many changes there were of what a decision depends on: `out`, `waiting` and `in_force`."""
+        """How many changes there were of what a decision depends on: `released`, `waiting` and `in_force`."""
         self.granted: dict[str, Key] = {}
-        """Pods by uid that may go, and that the cache shows with the gate: they count as out."""
+        """Pods by uid that may go, and that the cache shows with the gate: they count as released."""
         self.doubtful: dict[str, Key] = {}
-        """The same of Pods that a release from before `begin` may let go yet: they count as out, too, and do not go."""
+        """Those whose release from before `begin` may yet be carried out: they count as released, and may not go."""
         self._refused: set[str] = set()
         """uids of Pods that are on neither side, since their release was refused."""
         self._counted: dict[Key, _Counted] = {}
@@ -178,7 +178,7 @@ class Counts:
     def look(self, most: int | None = None) -> bool:
         """Count what has changed since the last look; everything at the first one and after `begin`.
 
-        Of at most so many Pods; whether these were all.  Until they are, `out` and `waiting` are not to be used.
+        Of at most so many Pods; whether these were all.  Until they are, `released` and `waiting` are not to be used.
         """
         if not self._is_covering:
             self._cover()
@@ -197,7 +197,7 @@ class Counts:
         counted = self._counted[key]
         self.granted[counted.uid] = key
         self.doubtful.pop(counted.uid, None)
-        self._put(key, replace(counted, side=self.out))
+        self._put(key, replace(counted, side=self.released))
 
     def settle(self, uid: str) -> None:
         """A Pod that was doubtful waits again."""
@@ -310,7 +310,7 @@ class Counts:
 
     def _side(self, pod: Object) -> Lines | None:
         if not _is_held(pod) or uid_of(pod) in self.granted or uid_of(pod) in self.doubtful:
-            return self.out
+            return self.released
         return None if pods.is_deleting(pod) or uid_of(pod) in self._refused else self.waiting
 
     def _put(self, key: Key, counted: _Counted | None) -> None:

@@ -58,5 +58,7 @@ async def _newest(manager: Manager, resource: Resource, namespace: str, label_se
         nonlocal newest
         newest = max(newest, resourceversion.of(obj) or 0)
 
-    await asking.each(take, manager.client, manager.listing, resource, namespace, label_selector=label_selector)
+    await asking.each_list_item(
+        take, manager.client, manager.listing, resource, namespace, label_selector=label_selector
+    )
     return newest

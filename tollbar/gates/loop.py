@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.gates.refusals import Refusals
-from tollbar.model import resources, timestamps
-from tollbar.model.objects import Key, Object, metadata
+from tollbar.model import resources
+from tollbar.model.objects import Key, Object
 from tollbar.model.plan import DONE, STALE, Outcome
 from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
@@ -82,10 +82,6 @@ class Loop(ABC, Generic[C, P]):
         with self.sending(key, case, plan):
             answer = await self.client.patch(resources.PODS, key.name, plan.patch, namespace=key.namespace)
             self.pods.assume(answer)
-
-    def held_for(self, pod: Object) -> float:
-        """Seconds since the Pod's creation."""
-        return max(0.0, self.manager.clock.now() - timestamps.parse(metadata(pod)["creationTimestamp"]))
 
 
 def _not_patched(error: ApiError) -> Outcome:

@@ -86,7 +86,7 @@ class PodQuotas(Gate):
             return GateExplanation(NotMine())
         counts = Counts(copy.store)
         counts.look()
-        found = admit(counts.in_force, counts.out, counts.waiting, copy.now, one_by_one=True)
+        found = admit(counts.in_force, counts.released, counts.waiting, copy.now, one_by_one=True)
         key, charges = key_of(facts.pod), counts.charges
         if key not in charges:  # it has ended
             return GateExplanation(NotMine())
@@ -95,8 +95,9 @@ class PodQuotas(Gate):
         return GateExplanation(answer, tuple(quotatexts.sections(charges[key], found, charges)))
 
     def ledger(self, manager: Manager) -> "QuotaLedger":
-        self.kept = QuotaLedger(manager)
-        return self.kept
+        self.quota_ledger = QuotaLedger(manager)
+        """The same, for the statuses of PodQuotas, which say what it has found."""
+        return self.quota_ledger
 
 
 def _unseen() -> Hold:
@@ -237,7 +238,7 @@ class QuotaLedger(Ledger):
         """
         changes = self.counts.changes
         served = {whose: each.at for whose, each in self._served.items()}
-        found = admit(self.counts.in_force, self.counts.out, self.counts.waiting, now, served)
+        found = admit(self.counts.in_force, self.counts.released, self.counts.waiting, now, served)
         in_doubt = {key: exceeded(self.counts.charge(key), found.accounts) for key in self.counts.doubtful.values()}
         going = [*(key for key, why in in_doubt.items() if why is None), *(charge.pod for charge in found.granted)]
         for key in going:
@@ -246,7 +247,7 @@ class QuotaLedger(Ledger):
         held_in_doubt = {key: why for key, why in in_doubt.items() if why is not None}
         self._held = {**self._held_by_others(), **found.held, **held_in_doubt}
         self.accounts = found.accounts
-        self.running, self.waiting = _by_quota(self.counts.out), _by_quota(self.counts.waiting)
+        self.running, self.waiting = _by_quota(self.counts.released), _by_quota(self.counts.waiting)
         for name in found.accounts:
             self.counted.send(name)
         for key in going:

@@ -129,7 +129,7 @@ class Asker:
         return await self.read(question, take)
 
 
-async def each(
+async def each_list_item(
     take: Callable[[Object], None],
     client: Client,
     reading: asyncio.Semaphore,
@@ -138,10 +138,11 @@ async def each(
     *,
     label_selector: str = "",
 ) -> None:
-    """Call `take` with every object of a list, of which one page is in memory at a time.  Raises ApiError.
+    """Call `take` with every object of a list, of which one page is in memory at a time, as client-go's EachListItem.
 
     Pages become larger while their text is short, and one that is too long is asked for with fewer objects: large ones
     may come after any number of small ones.  However long it takes, no object comes twice (`tollbar.runtime.pager`).
+    Raises ApiError.
     """
 
     def take_page(page: Object) -> tuple[str, int]:

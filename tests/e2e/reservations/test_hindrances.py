@@ -26,7 +26,7 @@ from tollbar.model.resources import WORKLOAD_CLAIMS
 pytestmark = [pytest.mark.timeout(300), pytest.mark.real]
 only_beside = since("1.36", "reservations need claims: Replace")
 
-UNFIT = '"claims" mode="Complement" fits="False" reason="UpstreamOscillation"'
+UNFIT = '"whether the claims mode fits the cluster" mode="Complement" fits="False" reason="UpstreamOscillation"'
 
 
 def test_a_kind_that_is_not_served_for_a_while_loses_nothing(shared: Shared, training: str) -> None:

@@ -41,7 +41,7 @@ def charges(lines: Lines) -> Mapping[Key, Charge]:
 
 
 def state(counts: Counts) -> tuple[object, ...]:
-    return charges(counts.out), charges(counts.waiting), counts.charges, list(counts.in_force)
+    return charges(counts.released), charges(counts.waiting), counts.charges, list(counts.in_force)
 
 
 HERE = (
@@ -158,13 +158,14 @@ def test_more_changes_than_are_noted_one_by_one(monkeypatch: pytest.MonkeyPatch)
     assert len(charges(world.counts.waiting)) == 8
 
 
-def test_a_pod_that_may_go_is_out_until_its_release_is_refused_and_forgiven() -> None:
+def test_a_pod_that_may_go_counts_as_released_until_its_release_is_refused_and_forgiven() -> None:
     world = World(ENROLLED, quota(), asking("a"))
     key, sides = Key("ml", "a"), []
 
     def side() -> None:
         world.counts.look()
-        sides.append(("out" if key in charges(world.counts.out) else "") or str(key in charges(world.counts.waiting)))
+        counts = world.counts
+        sides.append("released" if key in charges(counts.released) else str(key in charges(counts.waiting)))
 
     side()
     world.counts.grant(key)
@@ -175,7 +176,7 @@ def test_a_pod_that_may_go_is_out_until_its_release_is_refused_and_forgiven() ->
     side()
     world.counts.forgive("uid-of-a", key)
     side()
-    assert sides == ["True", "out", "out", "False", "True"]
+    assert sides == ["True", "released", "released", "False", "True"]
 
 
 @pytest.mark.parametrize(
@@ -250,10 +251,10 @@ def test_a_pod_does_not_take_what_another_one_of_its_name_took_of_a_claim_that_i
     world = World(ENROLLED, quota(limits={DEVICES: 2}), device_class(), claim().request("gpu"), runs)
     world.remove(claim().request("gpu"))
     world.counts.look()
-    before = charges(world.counts.out)[Key("ml", "a")].claims
+    before = charges(world.counts.released)[Key("ml", "a")].claims
     world.fill([runs.but("metadata.uid", "another")])
     world.counts.look()
-    assert ([*before], charges(world.counts.out)[Key("ml", "a")].claims) == ([Key("ml", "gpu")], {})
+    assert ([*before], charges(world.counts.released)[Key("ml", "a")].claims) == ([Key("ml", "gpu")], {})
 
 
 def test_a_device_counts_for_all_that_its_class_stands_for() -> None:

@@ -125,7 +125,7 @@ async def test_another_reads_while_a_call_waits_to_be_repeated() -> None:
     api, reading = Busy(), asyncio.Semaphore(AT_ONCE)
     waiting = [
         asyncio.create_task(asker(api, reading).read(question("busy"), lambda _: None)),
-        asyncio.create_task(asking.each(lambda _: None, cast("Any", api), reading, PODS, "ml")),
+        asyncio.create_task(asking.each_list_item(lambda _: None, cast("Any", api), reading, PODS, "ml")),
     ]
     async with asyncio.timeout(60.0):
         assert await asker(api, reading).read(question("a"), lambda found: found) == claim("a")
@@ -165,7 +165,7 @@ async def test_a_decision_that_asks_again_is_a_mistake() -> None:
 
 async def listed(api: Any) -> list[str]:
     taken: list[str] = []
-    await asking.each(lambda obj: taken.append(key_of(obj).name), api, asyncio.Semaphore(1), PODS, "ml")
+    await asking.each_list_item(lambda obj: taken.append(key_of(obj).name), api, asyncio.Semaphore(1), PODS, "ml")
     return taken
 
 

@@ -105,7 +105,7 @@ class Case(ABC, Generic[P]):
         mutation = mutations.lacking(self.pod, release.mutation)
         return mutations.patch(self.pod, mutation, gate=self.gate, action="remove", fenced=True)
 
-    def said(self, release: Release, others: Sequence[str]) -> Event:
+    def release_event(self, release: Release, others: Sequence[str]) -> Event:
         """The Event of the release; the `others` are gates that stay."""
         return events.gate_released(release.gives if release.mutation else "", others)
 
@@ -236,7 +236,7 @@ def _release(case: Case[P], release: Release) -> Plan:
     others = [name for name in pods.gate_names(case.pod) if name != case.gate]
     return Plan(
         patch=case.patch(release),
-        events=(case.said(release, others), *release.events),
+        events=(case.release_event(release, others), *release.events),
         because=release.because,
         released=True,
         release=release,

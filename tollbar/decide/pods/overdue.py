@@ -34,7 +34,7 @@ def namespaces(held_since: Mapping[N, Iterable[float]], policy: GatePolicy, now:
     """The namespaces with a Pod that should have been released by `now`.
 
     `held_since` is by namespace when its held Pods were created, in epoch seconds as `now`, without those that are
-    being deleted, which are not released.  None where the policy sets no limit or leaves overdue Pods held.
+    being deleted, which are not released.  Empty where the policy sets no limit or leaves overdue Pods held.
     """
     if policy.max_hold is None or not policy.release_on_expiry:
         return set()

@@ -168,7 +168,7 @@ class TolerationCase(Case[GatePlan]):
     def patch(self, release: Release) -> Patch:
         return tolerations.patch(self.pod, _additions(release), via="gate", gate="remove", fenced=True)
 
-    def said(self, release: Release, others: Sequence[str]) -> Event:
+    def release_event(self, release: Release, others: Sequence[str]) -> Event:
         """Names the claims and templates without which kube-scheduler's PreEnqueue keeps the Pod, and says nothing."""
         missing = self.facts.package.missing
         without = [str(each) for each in missing if each.kind in ("ResourceClaim", "ResourceClaimTemplate")]

@@ -173,20 +173,20 @@ Served: TypeAlias = Mapping[tuple[str, str], float]
 
 def admit(
     quotas: Iterable[Quota],
-    charged: Lines,
+    released: Lines,
     waiting: Lines,
     now: float,
     served: Served = MappingProxyType({}),
     *,
     one_by_one: bool = False,
 ) -> Admission:
-    """`charged` are the Pods that are out already; `now` in epoch seconds.
+    """Which of the `waiting` Pods are released beside those that are `released` already; `now` in epoch seconds.
 
     A quota that is named and not given limits nothing.  With `one_by_one` every Pod is asked about by itself: `held`
     is in the order of their turns, and each has the reason that holds when its turn comes.
     """
     accounts = {quota.name: Account(quota) for quota in quotas}
-    for line in charged:
+    for line in released:
         for account in _covering(line[0], accounts):
             account.add(line[0], len(line))
     queues = [_Queue(line, _covering(line[0], accounts)) for line in waiting]
@@ -203,7 +203,7 @@ def admit(
 
 
 def exceeded(charge: Charge, accounts: Mapping[str, Account]) -> Held | None:
-    """What keeps a Pod that is charged already from going: a limit on something it takes, of which too much is used."""
+    """What keeps a Pod that counts as released from going: a limit on something it takes, of which too much is used."""
     taken = {name for amounts in (charge.amounts, *charge.claims.values()) for name in amounts}
     for account in _covering(charge, accounts):
         for name, limit in account.quota.limits.items():

@@ -65,14 +65,14 @@ def decide(facts: RuleStatusFacts, now: float) -> StatusPlan:
 
 def of_placement(rule: Object, compiled: Placement | Problem, written: float | None, now: float) -> StatusPlan:
     """The same for a PlacementRule, whose Pods are not counted."""
-    ready = _stands(compiled if isinstance(compiled, Problem) else compiled.rule)
+    ready = _not_in_force(compiled if isinstance(compiled, Problem) else compiled.rule)
     ready = ready or Condition("True", RuleReason.COMPILED)
     wanted = status.with_condition(rule, wellknown.CONDITION_READY, ready, {}, now)
     said = (events.invalid_rule(ready.reason, ready.message),) if isinstance(compiled, Problem) else ()
     return status.plan(rule, wanted, written, now, said)
 
 
-def _stands(compiled: Rule | Problem) -> Condition | None:
+def _not_in_force(compiled: Rule | Problem) -> Condition | None:
     """Of a rule that is not valid, or switched off."""
     if isinstance(compiled, Problem):
         return Condition("False", compiled.reason, compiled.message)
@@ -105,7 +105,7 @@ def _is_of_claims(compiled: Rule | Problem) -> bool:
 
 
 def _invalid_or_disabled(facts: RuleStatusFacts) -> Condition | None:
-    return _stands(facts.compiled)
+    return _not_in_force(facts.compiled)
 
 
 def _dropped(facts: RuleStatusFacts) -> Condition | None:
