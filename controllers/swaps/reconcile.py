@@ -25,6 +25,7 @@ _log: Final = logging.getLogger(__name__)
 BUDGET_AGAIN: Final = 5.0
 """Seconds until a Pod that a PodDisruptionBudget keeps is tried again."""
 FORBIDDEN_AGAIN: Final = 300.0
+"""Seconds, at most, until an eviction that is forbidden is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

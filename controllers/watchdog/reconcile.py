@@ -80,8 +80,8 @@ def _tell(key: Key, gate: Object, held: Mapping[str, int], policy: GatePolicy, d
     name, owners = str(spec(gate).get("gateName")), spec(gate).get("owners") or ()
     event = events.others_gate_overdue(name, policy.max_hold, owners)
     since, last = timestamps.parse(after) if after else -math.inf, timestamps.parse(until)
-    created = {key: deps.pods.created(key) for key in deps.pods.keys_by_index("gate", name)}
-    oldest = sorted((at, key) for key, at in created.items() if since < at <= last)[:TOLD_AT_ONCE]
-    told = [pod for _, key in oldest if (pod := deps.pods.get(key)) is not None]
-    for pod in overdue.between(told, after, until):
+    created = ((deps.pods.created(each), each) for each in deps.pods.keys_by_index("gate", name))
+    oldest = sorted((at, each) for at, each in created if since < at <= last)[:TOLD_AT_ONCE]
+    found = [pod for _, each in oldest if (pod := deps.pods.get(each)) is not None]
+    for pod in overdue.between(found, after, until):
         deps.recorder.emit(pod, event)

@@ -25,6 +25,7 @@ from tollbar.model.resources import (
 
 
 def all_crds() -> list[Object]:
+    """The CustomResourceDefinitions of all kinds, as they are applied."""
     return [
         _crd(
             TolerationRule,

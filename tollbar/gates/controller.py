@@ -116,6 +116,8 @@ class GateCase(Evaluated, Case[Plan]):
 
 
 class GateLoop(Loop[GateCase, Plan]):
+    """The loop of one gate class; with a ledger its patches are sent only while this process leads."""
+
     def __init__(self, manager: Manager, held: Store, evaluator: GateEvaluator) -> None:
         super().__init__(manager, evaluator.gate.name, held)
         self._evaluator = evaluator

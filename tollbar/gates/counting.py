@@ -72,6 +72,7 @@ MOST_CHANGED: Final = 10_000
 
 
 def is_enrolled(namespace: Object) -> bool:
+    """Whether Pods of this Namespace are held and counted by PodQuotas."""
     return wellknown.LABEL_QUOTA in labels_of(namespace)
 
 

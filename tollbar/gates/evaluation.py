@@ -182,6 +182,7 @@ def _raised(error: Exception) -> str:
 
 
 def class_name(gate: Gate) -> str:
+    """The class by its module and name, for its author."""
     return f"{type(gate).__module__}.{type(gate).__qualname__}"
 
 
@@ -205,6 +206,7 @@ def webhook_of(gate: Gate) -> GateWebhook:
 
 
 def default_policy(gate: Gate) -> GatePolicy:
+    """The policy that the class declares, which applies while there is no valid SchedulingGate."""
     return GatePolicy(gate.max_hold_seconds, release_on_expiry=gate.on_expiry == "Release")
 
 

@@ -33,8 +33,8 @@ async def caught_up(
 ) -> None:
     """Return once the store, which has synced, is as new as the newest object that the API server has now.
 
-    Only objects of these namespaces with these labels are considered.  While they cannot be listed it
-    waits, so that nothing is granted.
+    Only objects of these namespaces with these labels are considered.  While they cannot be listed it waits, so that
+    nothing is granted.
     """
     while True:
         try:

@@ -98,6 +98,8 @@ _HELD: Final = replace(kinds.PENDING_PODS, indexers={**kinds.PENDING_PODS.indexe
 
 
 class OrdinalGate(Gate):
+    """The gate of Pods with the label tollbar.dev/ordinal, and the ledger that releases them."""
+
     name = wellknown.ORDINAL_GATE
     applies_to = f"has(object.metadata.labels) && '{wellknown.LABEL_ORDINAL}' in object.metadata.labels"
     narrows = False

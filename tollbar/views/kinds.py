@@ -187,6 +187,7 @@ def _owner_uid(claim: Object) -> Iterable[str]:
 
 
 def used_claims(pod: Object) -> Iterable[Key]:
+    """Keys of the claims of a Pod or PodGroup, as far as their names are known."""
     namespace = key_of(pod).namespace
     return {Key(namespace, name) for name in claims.names_of(pod)}
 

@@ -16,6 +16,8 @@ from tollbar.runtime.source import Channel
 
 
 class Phase(Enum):
+    """How far this process has come in taking over the generation of claims."""
+
     PROBING = "no probe has finished yet"
     WORKING = "this process generates claims, and nobody else does"
     REFUSED = "a permission is missing, or the probe for other generators failed"

@@ -5,8 +5,8 @@ Behaves as kube-controller-manager's controller of the same name; where it diffe
 says so.
 
 Invariants: entries that are not of Pods or PodGroups stay; the API server is asked for a consumer that the caches do
-not know before its entry is removed; deciding again after the plan's effects gives nothing.  A change
-gives a worker something to do if the claim's plan `is_needed`.
+not know before its entry is removed; deciding again after the plan's effects gives nothing.  A change gives a worker
+something to do if the claim's plan `is_needed`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,6 +66,7 @@ class ClaimPlan:
 
 
 def decide(facts: ClaimFacts) -> ClaimPlan | Ask:
+    """The plan for the claim; an `Ask` for consumers that have an entry and are not in the caches."""
     claim = facts.claim
     states = [(entry, _is_entry_gone(facts, entry)) for entry in claims.reserved_for(claim)]
     if questions := tuple(gone for _, gone in states if isinstance(gone, Get)):

@@ -25,6 +25,11 @@ Decision = Literal["ignored", "tolerated", "changed", "gated"]
 
 @dataclass(frozen=True)
 class CreationPlan:
+    """`patch` is what the webhook answers, and `because` why; `warnings` are for whoever creates the Pod.
+
+    `decision` is what is counted: whether the Pod is left alone, changed (`tolerated` by the toleration gate) or gated.
+    """
+
     decision: Decision = "ignored"
     patch: Patch = ()
     warnings: tuple[str, ...] = ()
@@ -68,11 +73,13 @@ class CreationCase(ABC, Generic[A]):
 
 
 def excluded(case: CreationCase[A]) -> A | None:
+    """Tollbar leaves the Pod alone, whatever its gates say."""
     reason = exclusion_reason(case.pod, managed=case.managed)
     return case.ignored(reason) if reason is not None else None
 
 
 def not_ready(case: CreationCase[A]) -> A | None:
+    """Without complete caches no answer of the gate can be trusted."""
     return None if case.ready else case.ignored(PodReason.CACHES_NOT_SYNCED)
 
 
@@ -83,6 +90,7 @@ def already_gated(case: CreationCase[A]) -> A | None:
 
 
 def answered(case: CreationCase[A]) -> A:
+    """What the gate says; a Pod that nobody could release is not held, but changed as far as that is known."""
     match case.answer:
         case Hold(reason, subject, otherwise):
             if not case.gating:

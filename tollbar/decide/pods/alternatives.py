@@ -13,6 +13,8 @@ from tollbar.model.objects import Object, picked, spec
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
+    """One choice from every list: claims without lists, and the DeviceClasses by name that these claims name."""
+
     claims: tuple[Object, ...]
     classes: Mapping[str, Object]
 

@@ -39,6 +39,8 @@ class _CostLimitExceeded(Exception):
 
 
 class Truth(Enum):
+    """Whether a rule is true for a package: three-valued, as inputs may be missing, and a rule may fail."""
+
     TRUE = "true"
     FALSE = "false"
     UNKNOWN = "unknown"
