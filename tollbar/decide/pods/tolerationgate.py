@@ -62,11 +62,6 @@ def decide(facts: GateFacts, now: float) -> GatePlan:
     return TolerationCase(facts, now).decide()
 
 
-def refused(facts: GateFacts, plan: GatePlan, why: str, now: float) -> GatePlan:
-    """What remains of a plan whose patch other admission refused with the text `why`: events, and the next attempt."""
-    return TolerationCase(facts, now).refused(plan, why)
-
-
 def expected(facts: GateFacts, plan: GatePlan) -> Object | None:
     """The Pod as the plan's patch leaves it, in what decisions read; None when it may have to be decided again.
 

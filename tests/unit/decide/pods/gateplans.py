@@ -11,7 +11,7 @@ from objects.builders import CREATED, Pod, claim, device_class, namespace, pod, 
 from tollbar import wellknown
 from tollbar.decide.pods import package, tolerationgate
 from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.decide.pods.tolerationgate import GateFacts, GatePlan
+from tollbar.decide.pods.tolerationgate import GateFacts, GatePlan, TolerationCase
 from tollbar.decide.pods.tolerations import Addition
 from tollbar.decide.rules.rule import Rule
 from tollbar.model.jsonpatch import Patch
@@ -74,7 +74,7 @@ class Given:
 
     def refused(self) -> GatePlan:
         """What comes after other admission has refused what is decided."""
-        return tolerationgate.refused(self.gather(), self.decide(), "no", CREATED + self.age)
+        return TolerationCase(self.gather(), CREATED + self.age).refused(self.decide(), "no")
 
 
 TEST_UID = {"op": "test", "path": "/metadata/uid", "value": "uid-of-web"}
