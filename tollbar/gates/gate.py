@@ -107,6 +107,7 @@ class Gate(ABC):
     name: ClassVar[str]
     """The gate in `spec.schedulingGates`: a qualified name, such as `example.com/zone`."""
     reads: ClassVar[Sequence[Reads]] = ()
+    """What `decide` reads besides the Pod and its Namespace."""
     applies_to: ClassVar[str] = "true"
     """CEL over `object`, the Pod: for which Pods the API server calls the webhook (a matchCondition)."""
     max_hold: ClassVar[str | None] = None
@@ -131,6 +132,7 @@ class Gate(ABC):
 
     @property
     def max_hold_seconds(self) -> float | None:
+        """`max_hold` in seconds; None without a limit.  Raises ValueError for what is no duration."""
         return None if self.max_hold is None else durations.parse(self.max_hold)
 
     @abstractmethod

@@ -41,7 +41,7 @@ class Ask:
 
     @property
     def is_needed(self) -> bool:
-        """As of a plan: there is something to do."""
+        """True, as for a plan by which there is something to do."""
         return True
 
 

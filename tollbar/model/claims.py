@@ -132,6 +132,7 @@ def reference_of(claim: Object) -> str | None:
 
 
 def allocation(claim: Object) -> Object | None:
+    """`status.allocation`; None for a claim that is not allocated."""
     return (claim.get("status") or {}).get("allocation") or None
 
 
@@ -186,10 +187,12 @@ def pod_entry(pod: Object) -> Object:
 
 
 def is_pod_entry(entry: Object) -> bool:
+    """Whether an entry of `reservedFor` stands for a Pod."""
     return not entry.get("apiGroup") and entry.get("resource") == "pods"
 
 
 def is_pod_group_entry(entry: Object) -> bool:
+    """Whether it stands for a PodGroup, and so for all Pods of that."""
     return entry.get("apiGroup") == POD_GROUP_API and entry.get("resource") == "podgroups"
 
 

@@ -16,6 +16,7 @@ class Condition(NamedTuple):
 
 
 def find(conditions: Sequence[Object] | None, type_: str) -> Object | None:
+    """The condition of this type in the list; None when there is none."""
     return next((c for c in conditions or () if c.get("type") == type_), None)
 
 

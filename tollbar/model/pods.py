@@ -31,6 +31,7 @@ class ResourceRequest(NamedTuple):
 
 
 def gate_names(pod: Object) -> list[str]:
+    """Names of the Pod's scheduling gates, in their order."""
     return [gate.get("name") or "" for gate in spec(pod).get("schedulingGates") or ()]
 
 
@@ -44,6 +45,7 @@ def tolerations(pod: Object) -> list[Object]:
 
 
 def is_bound(pod: Object) -> bool:
+    """Whether it has a Node."""
     return bool(spec(pod).get("nodeName"))
 
 
@@ -56,10 +58,12 @@ def topology_labels(node_labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_deleting(pod: Object) -> bool:
+    """Whether its deletion was asked for."""
     return bool(metadata(pod).get("deletionTimestamp"))
 
 
 def is_terminal(pod: Object) -> bool:
+    """Whether its phase is Succeeded or Failed: none of its containers runs any more."""
     return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
 
 
@@ -69,6 +73,7 @@ def is_done(pod: Object) -> bool:
 
 
 def is_mirror(pod: Object) -> bool:
+    """Whether it is the mirror Pod of a static Pod, which is never scheduled."""
     return wellknown.MIRROR_ANNOTATION in annotations_of(pod)
 
 

@@ -116,6 +116,7 @@ def _is_pending(pod: Object) -> bool:
 
 
 def namespace_of(pod: Object) -> Iterable[str]:
+    """The indexer by namespace."""
     yield key_of(pod).namespace
 
 
