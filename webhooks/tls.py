@@ -196,6 +196,7 @@ def _identity(path: Path) -> object:
 
 
 def new_context() -> ssl.SSLContext:
+    """A context for a server, without a certificate: TLS 1.2 or newer, and HTTP/1.1 alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # For a loopback URL the API server uses h2 when it is offered, and then every call would fail silently.

@@ -30,10 +30,10 @@ async def reconcile(key: ClaimKey, deps: Deps) -> Outcome:
         case "PodGroup":
             return await consumers.reconcile(key.key, deps.lookup.pod_groups, deps)
         case _:
-            return await reconcile_claim(key.key, deps)
+            return await _reconcile_claim(key.key, deps)
 
 
-async def reconcile_claim(key: Key, deps: Deps) -> Outcome:
+async def _reconcile_claim(key: Key, deps: Deps) -> Outcome:
     claim = deps.lookup.claim(key)
     if claim is None:
         return DONE

@@ -45,6 +45,7 @@ class Deps:
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
+    """What changes meanwhile is looked at when the period is over."""
     gate = deps.gates.get(key)
     if gate is None:
         deps.status.forget(key)
