@@ -6,16 +6,17 @@ SchedulingGates that it creates are those of this process's gates, at start (`de
 old.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
 from controllers.watchdog.declare import declare
-from controllers.watchdog.reconcile import Deps, reconcile
+from controllers.watchdog.reconcile import Deps, policy_in_force, reconcile
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import overdue
-from tollbar.gates.evaluation import declaration
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.gates.evaluation import declaration, default_policy
 from tollbar.gates.gate import Gate
 from tollbar.model import pods
 from tollbar.model.objects import Key, key_of, spec
@@ -25,7 +26,6 @@ from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta, itself
 from tollbar.runtime.store import Store
 from tollbar.views import kinds
-from tollbar.views.gatherer import policy_of
 from tollbar.views.held import HeldPods
 
 
@@ -35,10 +35,10 @@ def setup(manager: Manager, user: str, classes: Sequence[Gate] = ()) -> Controll
     `user` is the name that the API server knows this process by; `classes` are the gates that this process releases
     beside the toleration gate.
     """
-    ours = frozenset((wellknown.GATE, *(each.name for each in classes)))
+    ours = {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
     gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
     status, counts = StatusWriter(manager, gates, "gates"), HeldPods(held)
-    _expose(manager, gates, counts)
+    _expose(manager, gates, counts, ours)
     manager.health.ready("gate-owner", partial(_owner_problem, gates, user, ours))
     for gate in (shipped_gate((user,)), *(declaration(each, (user,)) for each in classes)):
         name = gate["spec"]["gateName"]
@@ -59,7 +59,7 @@ def setup(manager: Manager, user: str, classes: Sequence[Gate] = ()) -> Controll
     )
 
 
-def _expose(manager: Manager, gates: Store, counts: HeldPods) -> None:
+def _expose(manager: Manager, gates: Store, counts: HeldPods, ours: Mapping[str, GatePolicy]) -> None:
     """The metrics of every gate that is declared; on every replica, from its own cache."""
     metrics = manager.metrics
 
@@ -67,7 +67,7 @@ def _expose(manager: Manager, gates: Store, counts: HeldPods) -> None:
         declaring = min(gates.by_index("gate-name", name), key=lambda gate: key_of(gate).name, default=None)
         if declaring is None:
             return 0
-        return overdue.count(counts.since(name), policy_of(declaring), manager.clock.now())
+        return overdue.count(counts.since(name), policy_in_force(declaring, ours), manager.clock.now())
 
     def on_delta(delta: Delta) -> None:
         for name in {str(spec(gate).get("gateName")) for gate in delta.objects}:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controllers.status import StatusWriter
-from tollbar import wellknown
 from tollbar.decide.pods import events, overdue
-from tollbar.decide.pods.scope import GatePolicy
+from tollbar.decide.pods.scope import UNLIMITED, GatePolicy
 from tollbar.decide.rules import gatestatus
 from tollbar.decide.rules.gatestatus import GateStatusFacts
 from tollbar.model import timestamps
@@ -29,7 +28,8 @@ TOLD_AT_ONCE: Final = 100
 class Deps:
     """`identity` is the user name that the API server knows this process by (SelfSubjectReview).
 
-    `ours` are the gates whose Pods this process releases.  `told`: Pods of a gate that were created until then have
+    `ours` are the gates whose Pods this process releases, with the policies that apply while there is no valid
+    SchedulingGate.  `told`: Pods of a gate that were created until then have
     been told of.
     """
 
@@ -40,8 +40,13 @@ class Deps:
     status: StatusWriter
     recorder: Recorder
     identity: str
-    ours: frozenset[str] = frozenset({wellknown.GATE})
+    ours: Mapping[str, GatePolicy]
     told: dict[Key, str] = field(default_factory=dict)
+
+
+def policy_in_force(gate: Object, ours: Mapping[str, GatePolicy]) -> GatePolicy:
+    """The policy of this SchedulingGate, valid or not."""
+    return policy_of(gate, ours.get(str(spec(gate).get("gateName")), UNLIMITED))
 
 
 async def reconcile(key: Key, deps: Deps) -> Outcome:
@@ -54,7 +59,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     now, written = deps.clock.now(), deps.status.written(key)
     if wait := gatestatus.numbers_due_in(gate, written, now):
         return RetryAfter(wait)
-    name, policy = str(spec(gate).get("gateName")), policy_of(gate)
+    name, policy = str(spec(gate).get("gateName")), policy_in_force(gate, deps.ours)
     held = deps.held.since(name)
     if name not in deps.ours:
         _tell(key, gate, held, policy, deps)

@@ -64,11 +64,13 @@ async def test_a_limit_that_is_lifted_or_moved_tells_nobody_twice() -> None:
     assert await watched.said_at(95) == []
 
 
-async def test_without_a_limit_nobody_is_overdue_and_tollbars_own_gate_is_the_gates_controllers() -> None:
+async def test_without_a_clear_limit_nobody_is_overdue_and_tollbars_own_gate_is_the_gates_controllers() -> None:
     ours = scheduling_gate("ours").expiring("60s", "Release")
     endless = Watched([held("a")], KUEUE.but("spec.maxHold", None))
+    unclear = Watched([held("a")], KUEUE.expiring("soon", "Report"))
     own = Watched([pod("a").gated().created(CREATED)], ours)
-    assert (await endless.said_at(1e6), await own.said_at(1e6, Key("", "ours"))) == ([], [])
+    said = [await endless.said_at(1e6), await unclear.said_at(1e6), await own.said_at(1e6, Key("", "ours"))]
+    assert said == [[], [], []]
 
 
 async def test_the_metrics_of_a_gate_follow_the_pods_and_go_with_the_scheduling_gate() -> None:

@@ -26,6 +26,8 @@ class GatePolicy:
 
 SHIPPED_GATE_POLICY: Final = GatePolicy()
 """In force while no SchedulingGate object names our gate: it bounds how long a Pod is held."""
+UNLIMITED: Final = GatePolicy(max_hold=None, release_on_expiry=False)
+"""Of a gate of others whose SchedulingGate is not valid: nobody has said how long it may hold a Pod."""
 
 
 def exclusion_reason(pod: Object, *, managed: bool) -> PodReason | None:
