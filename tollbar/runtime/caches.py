@@ -39,7 +39,7 @@ class Cached:
     at most, less for a kind of which there are many: a page is in memory as a whole.  With `alike`, which
     returns the same for objects that are much alike, they are kept as compressed text: for many that are rarely read.
     With `flat`, those of which it returns something are kept as that: for many that are alike and are read one by one.
-    Without an `optional` one the process is ready, once its list has failed.
+    The process is ready without one that is `optional`, once its list has failed.
     """
 
     name: str
