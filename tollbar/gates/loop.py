@@ -6,10 +6,9 @@ or what other admission has refused.
 Hazard: if two run, the second patch fails its `test` and nothing is written twice.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tollbar.decide.gates.release import Case, Plan, Refusal
 from tollbar.gates.refusals import Refusals
@@ -20,8 +19,6 @@ from tollbar.runtime.errors import ApiError, Conflict, Invalid, NotFound
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.store import Store
-
-_log: Final = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=Plan)
 C = TypeVar("C", bound=Case[Any])
