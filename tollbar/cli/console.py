@@ -175,14 +175,17 @@ async def connected(cluster: Cluster, command: str) -> AsyncGenerator[Client, No
         await client.close()
 
 
-def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a command's coroutine to its end.  Raises ClickException for what the user can do something about."""
+def run(main: Coroutine[Any, Any, _T], failure: type[click.ClickException] = click.ClickException) -> _T:
+    """Run a command's coroutine to its end.
+
+    Raises `failure`, whose exit code is that of the command, where the cluster cannot be asked or refuses.
+    """
     try:
         return asyncio.run(_interruptible(main))
     except Interrupted:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except (ApiError, KubeconfigError) as error:
-        raise click.ClickException(explain(error)) from error
+        raise failure(explain(error)) from error
 
 
 def explain(error: ApiError | KubeconfigError) -> str:

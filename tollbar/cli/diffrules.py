@@ -195,19 +195,20 @@ def command(
 
     Exit code 0: no differences, 1: differences, 2: something cannot be read.
     """
-    if len(rules) > 2 or sum((bool(base), live)) > 1 or not (base or live or names):
-        raise click.UsageError("give rules once or twice, and one of --live, --cluster and -f for the Pods")
+    if len(rules) > 2:
+        raise click.UsageError("rules are given once (NEW) or twice (OLD NEW)")
+    if base is not None and live:
+        raise click.UsageError("--cluster and --live are two clusters: give one")
+    if not (base or live or names):
+        raise click.UsageError("no Pods to compare the rules by: give --live, --cluster or -f")
     if len(rules) == 1 and not (base or live):
         raise click.UsageError("without OLD, the rules of a cluster are compared: give --live or --cluster")
-    try:
-        *olds, new = ([each.obj for each in inputs.read([name], sys.stdin, needed=False)] for name in rules)
-        files = [each.obj for each in inputs.read(list(names), sys.stdin, namespace)]
-        found = copies.of_dump(base) if base is not None else Cluster()
-    except Unreadable as error:
-        console.say(f"Error: {error}")
-        raise click.exceptions.Exit(2) from None
+    *olds, new = ([each.obj for each in inputs.read([name], sys.stdin, needed=False)] for name in rules)
+    files = [each.obj for each in inputs.read(list(names), sys.stdin, namespace)]
     if live:
-        found = console.run(copies.of_live(cluster, "diff-rules"))
+        found = console.run(copies.of_live(cluster, "diff-rules"), Unreadable)
+    else:
+        found = copies.of_dump(base) if base is not None else Cluster()
     copies.say_unknown(found)
     _add(found, files)
     if base is not None:

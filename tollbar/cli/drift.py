@@ -9,7 +9,7 @@ Hazard: users who may write a Pod may also change its record of what was added.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -33,6 +33,7 @@ from tollbar.model.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     TOLERATION_RULES,
+    Resource,
 )
 from tollbar.model.tolerations import identity
 from tollbar.offline import Cluster, loading
@@ -239,21 +240,18 @@ def command(
     """
     if delete_pending and base is not None:
         raise click.UsageError("--delete-pending needs the cluster itself, not a dump")
-    try:
-        found = (
-            copies.of_dump(base, [PlacementGate()])
-            if base is not None
-            else console.run(copies.of_live(cluster, "drift", [PlacementGate()]))
-        )
-    except Unreadable as error:
-        console.say(f"Error: {error}")
-        raise click.exceptions.Exit(2) from None
+    if base is not None:
+        found = copies.of_dump(base, [PlacementGate()])
+    else:
+        found = console.run(copies.of_live(cluster, "drift", [PlacementGate()]), Unreadable)
     copies.say_unknown(found)
-    if not found.knows(TOLERATION_RULES, PODS):
-        raise click.ClickException("without rules and Pods nothing can be said")
+    if needed := _unknown(found, (TOLERATION_RULES, PODS)):
+        raise Unreadable(
+            f"nothing can be said without {needed}: the ClusterRole tollbar-explain grants all that is read"
+        )
     left = list(drifted(found, namespace))
     console.emit([row for each in left for row in _rows(each)], {"pods": [_data(each) for each in left]}, output)
-    if delete_pending and (unknown := _unknown(found)):
+    if delete_pending and (unknown := _unknown(found, _READ)):
         raise click.ClickException(f"nothing is deleted: without {unknown} it is not certain what Pods still need")
     counts = Counter("pending" if each.is_pending else "running" for each in left)
     console.say(f"{len(left)} found: {counts['pending']} pending, {counts['running']} running")
@@ -263,8 +261,9 @@ def command(
         raise click.exceptions.Exit(FOUND)
 
 
-def _unknown(cluster: Cluster) -> str:
-    return ", ".join(each.plural for each in _READ if not cluster.knows(each))
+def _unknown(cluster: Cluster, kinds: Iterable[Resource]) -> str:
+    """Which of these kinds could not be read."""
+    return ", ".join(each.plural for each in kinds if not cluster.knows(each))
 
 
 def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: bool, yes: bool) -> list[Drifted]:
@@ -289,7 +288,7 @@ async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> lis
         console.say(f"cluster {client.cluster}")
         with console.reading() as progress:
             copy = await loading.load(client, gates=[PlacementGate()], progress=progress)
-        if unknown := _unknown(copy):
+        if unknown := _unknown(copy, _READ):
             raise click.ClickException(f"nothing is deleted: {unknown} cannot be read any more")
         return await delete(client, copy, found)
 

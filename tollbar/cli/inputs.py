@@ -5,7 +5,7 @@ is in the files.  Everything else that cannot be read is `Unreadable`, with file
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,15 +99,18 @@ def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE, *
     return [Located(each.file, checker.checked(each), each.node) for each in wanted]
 
 
-def _files(name: str) -> Iterator[str]:
+def _files(name: str) -> list[str]:
+    """The manifests of a directory, by name; the file itself of any other name."""
     path = Path(name)
-    if name == STDIN or not path.is_dir():
-        yield name
-        return
-    files = sorted(str(each) for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
+    try:
+        if name == STDIN or not path.is_dir():
+            return [name]
+        files = sorted(str(each) for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
+    except OSError as error:
+        raise Unreadable(f"{name}: {error.strerror}") from error
     if not files:
         raise Unreadable(f"{name}: no manifest ({', '.join(_SUFFIXES)}) is in this directory")
-    yield from files
+    return files
 
 
 def _defined(obj: Object) -> tuple[str, str]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 
+from tollbar.model.fields import printable
 from tollbar.model.objects import Object
 
 STDIN: Final = "-"
@@ -22,8 +24,16 @@ _MAX_VALUES: Final = 1_000_000
 _PARTS: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
-class Unreadable(Exception):
-    """A file cannot be read; the message names file and line."""
+class Unreadable(click.ClickException):
+    """What a command is about cannot be read; the message names it, a file with its line.
+
+    The exit code is 2, because 1 is the answer of some commands to what they have read.
+    """
+
+    exit_code = 2
+
+    def format_message(self) -> str:
+        return printable(self.message)
 
 
 @dataclass(frozen=True, slots=True)

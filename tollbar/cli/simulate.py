@@ -154,19 +154,14 @@ def command(
     """
     if base is not None and live:
         raise click.UsageError("--cluster and --live are two clusters: give one")
-    try:
-        files = inputs.read([*names, *rules], sys.stdin, namespace, needed=not without)
-        known = clusterdump.read(base) if base is not None else console.run(_live(cluster)) if live else None
-        start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
-        wanted = plan(files, known, without, start)
-    except Unreadable as error:
-        console.say(f"Error: {error}")
-        raise click.exceptions.Exit(2) from None
+    files = inputs.read([*names, *rules], sys.stdin, namespace, needed=not without)
+    known = clusterdump.read(base) if base is not None else console.run(_live(cluster), Unreadable) if live else None
+    start = timestamps.parse(known.taken) if known is not None and known.taken else SystemClock().now() // 1
+    wanted = plan(files, known, without, start)
     if not wanted.new and not wanted.moved:
         places = (f"{each.file}:{each.line('')}: {each.obj['kind']} {key_of(each.obj)}" for each in files)
         first = next(places, ", ".join(names))
-        console.say(f"Error: {first}: no Pod, and no workload, which would make one")
-        raise click.exceptions.Exit(2)
+        raise Unreadable(f"{first}: no Pod, and no workload, which would make one")
     for line in wanted.notes:
         console.say(line)
     for why in wanted.unread.values():
@@ -179,8 +174,7 @@ def command(
     try:
         outcome = play(wanted, scheduler, replicas, seconds, records, for_page=html is not None)
     except ConfigError as error:
-        console.say(f"Error: {scheduler_config}: {str(error).splitlines()[0]}")
-        raise click.exceptions.Exit(2) from None
+        raise _refused(scheduler_config, error) from None
     if record is not None and records is not None:
         _write(record, outcome.snapshot)
         if records.notice:
@@ -202,11 +196,17 @@ async def _live(cluster: console.Cluster) -> ClusterDump:
 def _configured(path: Path | None) -> SchedulerConfiguration:
     try:
         return registry.configuration(registry.ONLY_SCHEDULER if path is None else path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        console.say(f"Error: {path}: {getattr(error, 'strerror', None) or 'not text in UTF-8'}")
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path}: not text in UTF-8") from None
     except ConfigError as error:
-        console.say(f"Error: {path}: {str(error).splitlines()[0]}")
-    raise click.exceptions.Exit(2)
+        raise _refused(path, error) from None
+
+
+def _refused(path: Path | None, error: ConfigError) -> Unreadable:
+    """A configuration that the scheduler, or one of its plugins, does not take."""
+    return Unreadable(f"{path}: {str(error).splitlines()[0]}")
 
 
 def _write(target: Path, snapshot: Object | None) -> None:

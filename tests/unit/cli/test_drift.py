@@ -323,8 +323,11 @@ def test_nothing_found_is_exit_code_0(tmp_path: Path) -> None:
 
 def test_without_the_rules_nothing_is_said(tmp_path: Path) -> None:
     done = run(tmp_path, GIVEN, unread={"TolerationRule": "tolerationrules is forbidden"})
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "not read: TolerationRule: tolerationrules is forbidden" in done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "not read: TolerationRule: tolerationrules is forbidden",
+        "Error: nothing can be said without tolerationrules: the ClusterRole tollbar-explain grants all that is read",
+    ]
 
 
 def test_a_dump_cannot_be_cleaned_up(tmp_path: Path) -> None:

@@ -165,6 +165,8 @@ def test_a_directory_without_manifests_and_a_missing_file_are_said(tmp_path: Pat
         inputs.read([str(tmp_path)], None)
     with pytest.raises(Unreadable, match=r"nowhere.yaml: No such file or directory"):
         inputs.read([str(tmp_path / "nowhere.yaml")], None)
+    with pytest.raises(Unreadable, match=r"File name too long"):
+        inputs.read(["x" * 300], None)
 
 
 def workload(kind: str, name: str = "web", **body: Any) -> Object:
