@@ -7,7 +7,7 @@ of a directory have the same header.  Of a kind in `unread` nothing is known; an
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EEXIST
 from itertools import groupby
@@ -69,10 +69,15 @@ def in_order(items: Iterable[Object]) -> list[Object]:
 def write(dump: ClusterDump, target: Path) -> None:
     """Write it to a file, or a file for each kind into a directory, where it takes the place of another dump.
 
-    Nothing is replaced before all of it is written, and in a directory no file that is not a dump's.  Raises OSError.
+    Nothing is replaced before all of it is written, and in a directory no file that is not a dump's.  A device or a
+    pipe is written to and stays.  Raises OSError.
     """
     if not target.is_dir():
-        _write(target, encoded(dump)).replace(target)
+        if target.exists() and not target.is_file():
+            with target.open("wb") as opened:
+                opened.writelines(encoded(dump))
+        else:
+            _replace({target.resolve(): dump})
         return
     there = {file for kind in KINDS.values() if (file := target / f"{kind.resource.plural}.json").exists()}
     parts = {
@@ -82,9 +87,7 @@ def write(dump: ClusterDump, target: Path) -> None:
     dumps = {file for file in there if _is_of_dump(file)}
     for file in sorted((there - dumps) & parts.keys()):
         raise FileExistsError(EEXIST, f"{file.name} is there, and is not of a dump", str(file))
-    written = {file: _write(file, encoded(part)) for file, part in parts.items()}
-    for file, new in written.items():
-        new.replace(file)
+    _replace(parts)
     for file in dumps - parts.keys():
         file.unlink()
 
@@ -177,9 +180,15 @@ def _is_of_dump(file: Path) -> bool:
         return is_dump(opened.read(200))
 
 
-def _write(target: Path, lines: Iterable[bytes]) -> Path:
-    """Where it is to take the place of the target, as one change: who reads that meanwhile sees the old one."""
-    new = target.with_name(f".{target.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
-        file.writelines(lines)
-    return new
+def _replace(dumps: Mapping[Path, ClusterDump]) -> None:
+    """Write each dump to its file, whose old content stays until all are written."""
+    new = {target: target.with_name(f".{target.name}.new") for target in dumps}
+    try:
+        for target, dump in dumps.items():
+            with os.fdopen(os.open(new[target], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
+                file.writelines(encoded(dump))
+        for target, written in new.items():
+            written.replace(target)
+    finally:
+        for written in new.values():
+            written.unlink(missing_ok=True)

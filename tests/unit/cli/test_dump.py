@@ -1,6 +1,7 @@
 """What a dump has of each object, and what becomes of files that are none."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,33 @@ def test_an_older_dump_is_whole_until_the_new_one_is_written(tmp_path: Path) -> 
     with pytest.raises(TypeError):
         clusterdump.write(ClusterDump("", [namespace(), {**pod(), "spec": object()}], {}), tmp_path)
     assert clusterdump.read(tmp_path) == older
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["a file", "a directory"])
+def test_a_dump_that_cannot_be_written_leaves_nothing(folder: bool, tmp_path: Path) -> None:
+    pods = [*DUMP.items, {"kind": "Pod", "metadata": {"name": "x"}, "spec": object()}]
+    with pytest.raises(TypeError):
+        clusterdump.write(ClusterDump("", pods, {}), tmp_path if folder else tmp_path / "dump.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        clusterdump.write(DUMP, pipe)
+        assert os.read(reader, 2**16) == b"".join(clusterdump.encoded(DUMP))
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_link_to_a_dump_stays_one(tmp_path: Path) -> None:
+    link = tmp_path / "latest.json"
+    link.symlink_to("dump.json")
+    clusterdump.write(DUMP, link)
+    assert (link.is_symlink(), clusterdump.read(tmp_path / "dump.json").items) == (True, DUMP.items)
 
 
 def test_every_item_has_a_line() -> None:
