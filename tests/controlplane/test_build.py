@@ -222,3 +222,14 @@ def test_every_source_file_of_the_module_decides_which_binary_is_used(
     found.append(build.binary(report=lambda _line: None))
 
     assert [path == found[0] for path in found[1:]] == [True, True, False]
+
+
+def test_a_kubectl_is_not_looked_for_in_a_directory_that_is_not_there(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(binaries.ASSETS, str(machine.root / "nowhere"))
+    kubectl = machine.root / "bin" / "kubectl"
+    kubectl.write_text("#!/bin/sh\n")
+    kubectl.chmod(0o755)
+
+    assert binaries.kubectl() == [str(kubectl)]

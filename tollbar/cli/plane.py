@@ -5,7 +5,9 @@ The kubeconfig's path is all that goes to stdout, so that `export KUBECONFIG=$(t
 
 import os
 import shlex
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,6 +27,18 @@ def default_directory() -> Path:
     return (Path(home) if home else Path.home() / ".local" / "state") / "tollbar" / "plane"
 
 
+class _Flags(click.ParamType[list[str]]):
+    """Flags as one writes them in a shell, split into words."""
+
+    name = "flags"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        try:
+            return shlex.split(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} is not a list of flags: {error}", param, ctx)
+
+
 _directory = click.option(
     "--dir",
     "directory",
@@ -40,31 +54,35 @@ def plane() -> None:
 
 @plane.command()
 @click.option("--real", is_flag=True, help="Run etcd and the Kubernetes components themselves; built on first use.")
-@click.option("--kubernetes", default=DEFAULT_VERSION, show_default=True, help="Kubernetes version, with --real.")
+@click.option("--kubernetes", metavar="MINOR", help=f"Kubernetes version, with --real.  Default: {DEFAULT_VERSION}.")
 @click.option("--scheduler/--no-scheduler", default=True, help="Whether Pods get Nodes.")
 @click.option(
     "--controller-manager-flags",
+    "flags",
+    type=_Flags(),
     multiple=True,
     metavar="FLAGS",
     help='More flags for kube-controller-manager, with --real, e.g. "--controllers=*,-resourceclaim-controller".',
 )
 @_directory
 def up(
-    real: bool, kubernetes: str, scheduler: bool, controller_manager_flags: tuple[str, ...], directory: Path | None
+    real: bool, kubernetes: str | None, scheduler: bool, flags: tuple[list[str], ...], directory: Path | None
 ) -> None:
     """Start an empty control plane in the background and print the path of its kubeconfig.
 
     By default an API server in memory, ready in a second; what it has is in docs/reference/devplane.md.
     """
-    if controller_manager_flags and not real:
+    if flags and not real:
         raise click.UsageError("--controller-manager-flags needs --real: there is no kube-controller-manager without")
-    flags = tuple(flag for flags in controller_manager_flags for flag in shlex.split(flags))
+    if kubernetes and not real:
+        raise click.UsageError("--kubernetes needs --real: the control plane in memory is of one version")
     where = directory or default_directory()
     running: RealPlane | EmbeddedPlane
     try:
         if real:
-            options = Options(scheduler=scheduler, flags={CONTROLLER_MANAGER: flags})
-            running = RealPlane(locate(kubernetes, _report), where, options, detached=True, report=_report)
+            options = Options(scheduler=scheduler, flags={CONTROLLER_MANAGER: tuple(chain(*flags))})
+            binaries = locate(kubernetes or DEFAULT_VERSION, _report)
+            running = RealPlane(binaries, where, options, detached=True, report=_report)
         else:
             running = EmbeddedPlane(where, scheduler=scheduler, detached=True)
         running.start()

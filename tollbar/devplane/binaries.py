@@ -47,8 +47,9 @@ def kubectl() -> list[str] | None:
     """
     given = assets()
     for path in [given] if given else cache_directory().glob(f"{DEFAULT_VERSION}-*/controlplane"):
-        with suppress(BuildError):
-            return Binaries(path).command("kubectl")
+        if path.exists():
+            with suppress(BuildError):
+                return Binaries(path).command("kubectl")
     on_path = shutil.which("kubectl")
     return [on_path] if on_path else None
 

@@ -61,6 +61,8 @@ class LocalPlane(ABC):
             state.claim(self.layout)
         except ValueError as error:
             raise PlaneError(str(error)) from error
+        except OSError as error:
+            raise PlaneError(f"{self.layout.root} cannot be used: {error.strerror}") from error
         with ExitStack() as undo:
             undo.callback(self.stop)
             self._start()

@@ -25,11 +25,13 @@ def load(layout: Layout) -> dict[str, int]:
     """Pids by component; empty when there is no plane.  Raises ValueError on a file that is not ours."""
     try:
         content = json.loads(layout.state.read_text())
+        if content["format"] == _FORMAT:
+            return {str(component): int(pid) for component, pid in content["pids"].items()}
     except FileNotFoundError:
         return {}
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{layout.state} is not a state file of this version")
-    return {str(component): int(pid) for component, pid in content["pids"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    raise ValueError(f"{layout.state} is not a state file of this version")
 
 
 def running(layout: Layout) -> dict[str, int]:
@@ -38,7 +40,10 @@ def running(layout: Layout) -> dict[str, int]:
 
 
 def claim(layout: Layout) -> None:
-    """Take a directory for a new plane.  Raises ValueError when it is in use or holds what is not a plane's."""
+    """Take a directory for a new plane.
+
+    Raises ValueError when it is in use or holds what is not a plane's, and OSError where it cannot be written.
+    """
     if running(layout):
         raise ValueError(f"a plane is running in {layout.root}: end it first")
     if layout.root.exists() and any(layout.root.iterdir()) and not layout.state.exists():

@@ -41,6 +41,14 @@ WRONG: dict[str, dict[str, Any]] = {
     "no duration": {"given": ("status", "--request-timeout", "soon"), "want": "'soon' is not a duration such as 5s"},
     "no such mode": {"given": ("dev", "--kubeconfig", "x", "--admission", "Off"), "want": "'Off' is not one of"},
     "no such plane": {"given": ("demo", "--plane", "toy"), "want": "'toy' is not"},
+    "an older Kubernetes in memory": {
+        "given": ("plane", "up", "--kubernetes", "1.35"),
+        "want": "--kubernetes needs --real",
+    },
+    "flags with a quotation that has no end": {
+        "given": ("plane", "up", "--real", "--controller-manager-flags", "'--v=2"),
+        "want": "\"'--v=2\" is not a list of flags: No closing quotation",
+    },
     "a configuration that is not there": {"given": ("webhook", "--config", "/nowhere"), "want": "cannot read /nowhere"},
 }
 
@@ -64,6 +72,47 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(name: str) -> None:
     done = CliRunner().invoke(main, [name, "--kubeconfig", "/nowhere"])
 
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "Error: no kubeconfig at /nowhere\n")
+
+
+NOT_READ: dict[str, tuple[str, ...]] = {
+    "drift": (),
+    "diff-rules": ("FILE", "--live"),
+    "simulate": ("-f", "FILE", "--live"),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), NOT_READ.items(), ids=NOT_READ)
+def test_a_cluster_that_cannot_be_asked_is_exit_code_2_where_1_is_an_answer(
+    name: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}")
+    given = (argument.replace("FILE", str(file)) for argument in arguments)
+
+    done = CliRunner().invoke(main, [name, *given, "--kubeconfig", "/nowhere"])
+
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "Error: no kubeconfig at /nowhere\n")
+
+
+def test_a_directory_that_cannot_be_used_for_a_plane_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    done = CliRunner().invoke(main, ["plane", "up", "--dir", str(file / "plane")])
+
+    said = f"Error: {file / 'plane'} cannot be used: Not a directory\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", said)
+
+
+@pytest.mark.parametrize("content", ["{", '{"format": 1}', "[]"])
+def test_a_state_file_that_is_none_is_named(content: str, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    state.write_text(content)
+
+    done = CliRunner().invoke(main, ["plane", "down", "--dir", str(tmp_path)])
+
+    said = f"Error: {state} is not a state file of this version\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", said)
 
 
 @pytest.mark.parametrize(("name", "code"), [("status", 4), ("drain", 1), ("certs", 1)])
