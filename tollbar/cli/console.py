@@ -27,6 +27,7 @@ from rich.console import Console
 from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.model.fields import printable
+from tollbar.model.texts import columns
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, KubeconfigError, Unreachable
 from tollbar.runtime.metrics import Metrics
@@ -132,12 +133,6 @@ def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
             *([printable(str(value)) for value in row.values()] for row in rows),
         ]
         click.echo("\n".join(columns(table)))
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table as kubectl prints them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def is_watched(shown: Console) -> bool:

@@ -12,6 +12,7 @@ from tollbar.decide.claims import consumers
 from tollbar.decide.pods.package import Missing
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
+from tollbar.explain.changes import remedy_of
 from tollbar.explain.devices import deallocated
 from tollbar.explain.values import Remedy
 from tollbar.model import claims, pods
@@ -25,7 +26,7 @@ from tollbar.model.resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
-from tollbar.offline import Attempt, Cluster
+from tollbar.offline import Cluster
 
 MISSING: Final[Mapping[str, Cause]] = {
     "ResourceClaim": Cause.CLAIM_MISSING,
@@ -99,12 +100,7 @@ def ready(case: Case, free: Object, cause: Cause) -> Iterator[Remedy]:
         recorded += [{"name": name, "resourceClaimName": key_of(claim).name} for name, claim in made.items()]
         attempt = cluster.scheduler.attempt({**free, "status": {**status, "resourceClaimStatuses": recorded}})
     if texts:
-        yield _tried(cause, "; ".join(texts), attempt)
-
-
-def _tried(cause: Cause, change: str, attempt: Attempt) -> Remedy:
-    result = f"the Pod fits on node {attempt.node_name}" if attempt.node_name else f"still: {attempt.message}"
-    return Remedy(cause, change, result, bool(attempt.node_name))
+        yield remedy_of(cause, "; ".join(texts), attempt)
 
 
 def _stubs(case: Case, missing: Sequence[Missing]) -> list[Object]:

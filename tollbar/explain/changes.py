@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tollbar.explain.causes import Cause
+from tollbar.explain.values import Remedy
 from tollbar.model import pods
 from tollbar.model.objects import Object, spec
+from tollbar.offline import Attempt
 
 Edit: TypeAlias = Callable[[Object], Object]
 
@@ -62,6 +64,12 @@ class Group:
     def on(self) -> str:
         """The Nodes, to begin a sentence with."""
         return named("node", self.nodes)
+
+
+def remedy_of(cause: Cause, change: str, attempt: Attempt) -> Remedy:
+    """What came of an attempt with the Pod or the copy changed as `change` says; it helps if there is a Node."""
+    result = f"the Pod fits on node {attempt.node_name}" if attempt.node_name else f"still: {attempt.message}"
+    return Remedy(cause, change, result, helps=bool(attempt.node_name))
 
 
 def named(kind: str, names: Sequence[str], most: int = 3) -> str:

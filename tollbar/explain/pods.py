@@ -12,13 +12,8 @@ from tollbar.decide.pods.matching import Truth
 from tollbar.explain import awaited, remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import MOST, named, with_spec, with_tolerations
-from tollbar.explain.values import (
-    Finding,
-    PodExplanation,
-    Remedy,
-    Scheduling,
-)
+from tollbar.explain.changes import MOST, named, remedy_of, with_spec, with_tolerations
+from tollbar.explain.values import Finding, PodExplanation, Remedy, Scheduling
 from tollbar.model import claims, conditions, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Object, key_of, metadata, spec
@@ -142,7 +137,7 @@ def _where_it_fits(
     if first[0].cause is Cause.NO_SCHEDULER:
         yield from _served(case, free)
     if lifted.cause is not None:
-        yield Remedy(lifted.cause, ", and ".join(lifted.texts), f"the Pod fits on node {attempt.node_name}", helps=True)
+        yield remedy_of(lifted.cause, ", and ".join(lifted.texts), attempt)
 
 
 def ungated(cluster: Cluster, pod: Object) -> Object:
@@ -417,5 +412,4 @@ def _served(case: Case, free: Object) -> Iterator[Remedy]:
         return
     attempt = case.cluster.scheduler.attempt(with_spec(free, schedulerName=DEFAULT_PROFILE))
     if attempt.node_name:
-        result = f"the Pod fits on node {attempt.node_name}"
-        yield Remedy(Cause.NO_SCHEDULER, f"the Pod names {DEFAULT_PROFILE}", result, helps=True)
+        yield remedy_of(Cause.NO_SCHEDULER, f"the Pod names {DEFAULT_PROFILE}", attempt)

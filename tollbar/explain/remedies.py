@@ -11,7 +11,7 @@ from typing import Final
 
 from tollbar.explain import devices, nodes, taints
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import Change, Group, Rejection, with_tolerations
+from tollbar.explain.changes import Change, Group, Rejection, remedy_of, with_tolerations
 from tollbar.explain.values import Remedy
 from tollbar.model.objects import Object
 from tollbar.model.resources import NODES
@@ -156,9 +156,8 @@ def _try(cluster: Cluster, pod: Object, changes: Sequence[Change]) -> tuple[Reme
             pod = with_tolerations(pod, given)
         attempt = cluster.scheduler.attempt(pod)
         remaining = [] if attempt.node_name else rejections(cluster, pod, attempt)
-        result = f"the Pod fits on node {attempt.node_name}" if attempt.node_name else f"still: {attempt.message}"
     text = ", and ".join(change.text for change in changes)
-    return Remedy(changes[0].cause, text, result, bool(attempt.node_name)), remaining
+    return remedy_of(changes[0].cause, text, attempt), remaining
 
 
 def _combined(

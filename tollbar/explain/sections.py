@@ -24,8 +24,10 @@ from tollbar.model.resources import (
 from tollbar.model.tolerations import identity
 from tollbar.model.tolerations import text as toleration_text
 from tollbar.offline import Attempt
+from tollbar.offline.scheduling import DEFAULT_PROFILE
 from tollbar.scheduler.algorithm import Scheduled
 from tollbar.scheduler.framework.diagnosis import FitError
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
 
 _DEFAULTED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """What the admission plugin DefaultTolerationSeconds tolerates, in every Pod."""
@@ -183,12 +185,12 @@ def notes_of(pod: Object) -> Iterator[str]:
 def scheduling_of(case: Case, pod: Object, attempt: Attempt) -> Scheduling:
     cluster, result = case.cluster, attempt.result
     groups = remedies.groups(cluster, attempt)
-    rejected = [name for group in groups if group.plugin == "DynamicResources" for name in group.nodes]
+    rejected = [name for group in groups if group.plugin == DYNAMIC_RESOURCES for name in group.nodes]
     known = cluster.knows(RESOURCE_SLICES, RESOURCE_CLAIMS)
     condition = conditions.of(case.pod, "PodScheduled")
     made = attempt.preemption
     return Scheduling(
-        scheduler=str(spec(case.pod).get("schedulerName") or "default-scheduler"),
+        scheduler=str(spec(case.pod).get("schedulerName") or DEFAULT_PROFILE),
         nodes=len(cluster.scheduler.snapshot),
         fits=result.feasible_nodes if isinstance(result, Scheduled) else 0,
         node=attempt.node_name,

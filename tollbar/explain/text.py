@@ -8,6 +8,8 @@ from tollbar.api import durations
 from tollbar.explain.changes import NODES_LOOKED_AT
 from tollbar.explain.values import Explanation, Finding, PodExplanation, Remedy, Scheduling
 from tollbar.gates import Section
+from tollbar.model.texts import columns
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
 
 _HELPFUL: Final = 6
 """Remedies that help and are shown."""
@@ -15,7 +17,6 @@ _OTHERS: Final = 3
 """Those that do not help, shown if none does."""
 _LISTED: Final = 8
 """Lines of one section, unless all are asked for."""
-_DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 
 def data(value: Any) -> Any:
@@ -89,16 +90,10 @@ def section(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, 
         return
     kept = rows if wide else rows[:_LISTED]
     yield from ("", title)
-    for line in table([heads, *kept]):
+    for line in columns([heads, *kept]):
         yield f"  {line}"
     if len(kept) < len(rows):
         yield f"  and {len(rows) - len(kept)} more: -o wide"
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines in columns, as kubectl prints them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _scheduling(found: PodExplanation, *, wide: bool) -> Iterator[str]:
@@ -176,10 +171,10 @@ def scheduling_tables(seen: Scheduling) -> Iterator[Section]:
         ("NODES", "PLUGIN", "REASON", "SUCH AS"),
         tuple((str(each.count), each.plugin, each.reason, ", ".join(each.nodes)) for each in seen.rejected),
     )
-    rejected = sum(each.count for each in seen.rejected if each.plugin == _DYNAMIC_RESOURCES)
+    rejected = sum(each.count for each in seen.rejected if each.plugin == DYNAMIC_RESOURCES)
     some = f"{NODES_LOOKED_AT} of the {rejected:,} " if rejected > NODES_LOOKED_AT else ""
     yield Section(
-        f"Devices of {some}Nodes that {_DYNAMIC_RESOURCES} rejects",
+        f"Devices of {some}Nodes that {DYNAMIC_RESOURCES} rejects",
         ("DEVICES", "REQUEST", "WHY", "DETAIL", "SUCH AS", "HELD BY"),
         tuple(
             (

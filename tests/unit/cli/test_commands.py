@@ -47,7 +47,7 @@ WRONG: dict[str, dict[str, Any]] = {
     },
     "flags with a quotation that has no end": {
         "given": ("plane", "up", "--real", "--controller-manager-flags", "'--v=2"),
-        "want": "\"'--v=2\" is not a list of flags: No closing quotation",
+        "want": '"\'--v=2" is not a list of flags: No closing quotation',
     },
     "a configuration that is not there": {"given": ("webhook", "--config", "/nowhere"), "want": "cannot read /nowhere"},
 }
