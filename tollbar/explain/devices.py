@@ -493,25 +493,18 @@ def _elsewhere(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         keepers = [each for each in claims.reserved_for(known) if not claims.is_upstream_entry(each)]
         where = nodes_of(cluster, selector)
         what = f"{named('node', nodes)}: ResourceClaim {key} is allocated for {where}"
-        change = Change(
-            Cause.CLAIM_ON_OTHER_NODE, f"ResourceClaim {key} gives up its devices", put=(deallocated(known),)
-        )
         if keepers:
+            cause = Cause.RESERVATION_PINNED
             owners = ", ".join(f"{each.get('resource')}/{each.get('name')}" for each in keepers[:MOST])
             what, who = f"{what}, and {owners} keeps it there", f"the owner of {owners}"
             action = f"make room on {where}, or give the reservation up"
-            yield Rejection(
-                Cause.RESERVATION_PINNED,
-                what,
-                who,
-                action,
-                (Change(Cause.RESERVATION_PINNED, change.text, put=change.put),),
-            )
         else:
+            cause = Cause.CLAIM_ON_OTHER_NODE
             users = [str(each.get("name")) for each in claims.reserved_for(known)]
             what += f", where {', '.join(users[:MOST])} uses it" if users else ""
             who, action = "who uses the claim", f"make room on {where}, or wait until the claim is free"
-            yield Rejection(Cause.CLAIM_ON_OTHER_NODE, what, who, action, (change,))
+        change = Change(cause, f"ResourceClaim {key} gives up its devices", put=(deallocated(known),))
+        yield Rejection(cause, what, who, action, (change,))
 
 
 def nodes_of(cluster: Cluster, selector: Object) -> str:

@@ -1,7 +1,7 @@
 """Nodes that do not suit a Pod by what they are or have: cordons, labels, room, ports, spread, neighbours, volumes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, Change, Edit, Group, Rejection, named, with_spec
@@ -287,7 +287,10 @@ def other(_cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejection]:
     yield Rejection(Cause.OTHER_PLUGIN, what, "", "see the text of the plugin")
 
 
-BY_PLUGIN: Final[Mapping[str, Any]] = {
+Rejections: TypeAlias = Callable[[Cluster, Object, Group], Iterator[Rejection]]
+"""What stands in the way of a Pod on a group of Nodes that one plugin rejects."""
+
+BY_PLUGIN: Final[Mapping[str, Rejections]] = {
     "InterPodAffinity": pod_affinity,
     "NodeAffinity": affinity,
     "NodeName": other_name,

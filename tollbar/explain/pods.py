@@ -285,48 +285,57 @@ def _overdue_by(case: Case, gate: str) -> str:
 
 
 def _not_ready(case: Case) -> Iterator[Finding]:
-    """Claims for which the scheduler does not try the Pod."""
+    """What has to be there before the scheduler tries the Pod, and is not: its PodGroup, its claims, their classes."""
     if pods.is_gated(case.pod) and not case.cluster.gate_plan(case.pod).released:
         return  # said with the gate
-    cluster, since = case.cluster, _since(case)
-    group = pods.scheduling_group(case.pod)
+    yield from _without_group(case)
+    for reference, name in claims.resolved(case.pod):
+        template = str(reference.get("resourceClaimTemplateName") or "")
+        if isinstance(name, str):
+            yield from _unusable(case, name, template)
+        elif name is Unresolved.NOT_CREATED:
+            yield _not_created(case, template)
+    yield from _without_class(case)
+
+
+def _without_group(case: Case) -> Iterator[Finding]:
+    cluster, group = case.cluster, pods.scheduling_group(case.pod)
     is_known = cluster.knows(POD_GROUPS) and cluster.serves(POD_GROUPS)
     if group and is_known and cluster.get(POD_GROUPS, group, case.key.namespace) is None:
         action = f"create PodGroup {group}, or the WorkloadClaim that makes it"
         what = f"PodGroup {group} does not exist"
-        yield Finding(Cause.POD_GROUP_MISSING, what, since, "the author of the Pod", action)
-    for reference, name in claims.resolved(case.pod):
-        template = str(reference.get("resourceClaimTemplateName") or "")
-        if name is Unresolved.NOT_CREATED:
-            if cluster.get(RESOURCE_CLAIM_TEMPLATES, template, case.key.namespace) is None:
-                if not cluster.knows(RESOURCE_CLAIM_TEMPLATES, namespace=case.key.namespace):
-                    yield Finding(Cause.UNKNOWN, f"ResourceClaimTemplate {template} may not be read", since)
-                    continue
-                what = f"ResourceClaimTemplate {template} does not exist"
-                yield Finding(
-                    Cause.TEMPLATE_MISSING,
-                    what,
-                    since,
-                    "the author of the Pod",
-                    f"create {what.rpartition(' does')[0]}",
-                )
-            else:
-                yield _not_generated(case, f"ResourceClaim from template {template}")
-        if not isinstance(name, str):
-            continue
-        claim = cluster.get(RESOURCE_CLAIMS, name, case.key.namespace)
-        if claim is None:
-            if cluster.knows(RESOURCE_CLAIMS, namespace=case.key.namespace):
-                what = f"ResourceClaim {name} does not exist"
-                yield Finding(Cause.CLAIM_MISSING, what, since, "the author of the Pod", f"create ResourceClaim {name}")
-        elif metadata(claim).get("deletionTimestamp"):
-            users = ", ".join(str(each.get("name")) for each in claims.reserved_for(claim)) or "finalizers"
-            what = f"ResourceClaim {name} is being deleted, and waits for {users}"
-            yield Finding(
-                Cause.CLAIM_DELETING, what, str(metadata(claim)["deletionTimestamp"]), users, "end, or let it go"
-            )
-        elif template and not claims.is_for(claim, case.pod):
-            yield _mismatch(case, name, template)
+        yield Finding(Cause.POD_GROUP_MISSING, what, _since(case), "the author of the Pod", action)
+
+
+def _not_created(case: Case, template: str) -> Finding:
+    """Of a claim that is to be made from the template."""
+    kind, namespace, since = RESOURCE_CLAIM_TEMPLATES, case.key.namespace, _since(case)
+    if case.cluster.get(kind, template, namespace) is not None:
+        return _not_generated(case, f"ResourceClaim from template {template}")
+    if not case.cluster.knows(kind, namespace=namespace):
+        return Finding(Cause.UNKNOWN, f"{kind.kind} {template} may not be read", since)
+    what, action = f"{kind.kind} {template} does not exist", f"create {kind.kind} {template}"
+    return Finding(Cause.TEMPLATE_MISSING, what, since, "the author of the Pod", action)
+
+
+def _unusable(case: Case, name: str, template: str) -> Iterator[Finding]:
+    """Of the claim of this name, if it is missing, being deleted or another Pod's; `template` is empty without one."""
+    claim = case.cluster.get(RESOURCE_CLAIMS, name, case.key.namespace)
+    if claim is None:
+        if case.cluster.knows(RESOURCE_CLAIMS, namespace=case.key.namespace):
+            what, action = f"ResourceClaim {name} does not exist", f"create ResourceClaim {name}"
+            yield Finding(Cause.CLAIM_MISSING, what, _since(case), "the author of the Pod", action)
+    elif since := metadata(claim).get("deletionTimestamp"):
+        users = ", ".join(str(each.get("name")) for each in claims.reserved_for(claim)) or "finalizers"
+        what = f"ResourceClaim {name} is being deleted, and waits for {users}"
+        yield Finding(Cause.CLAIM_DELETING, what, str(since), users, "end, or let it go")
+    elif template and not claims.is_for(claim, case.pod):
+        yield _mismatch(case, name, template)
+
+
+def _without_class(case: Case) -> Iterator[Finding]:
+    """Of DeviceClasses that claims without an allocation name."""
+    cluster, since = case.cluster, _since(case)
     for claim in cluster.package(case.pod).claims:
         known = cluster.get(RESOURCE_CLAIMS, key_of(claim).name, key_of(claim).namespace)
         if claims.allocation(known or {}) is not None:

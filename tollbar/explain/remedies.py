@@ -4,7 +4,7 @@ Nothing is guessed: a change helps if the scheduler core finds a Node for the Po
 attempts is bounded, because each costs a look at every Node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +21,11 @@ from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME as DYNAMIC_RESOURCES
 
 _NODE_AFFINITY: Final = "NodeAffinity"
+_BY_PLUGIN: Final[Mapping[str, nodes.Rejections]] = {
+    **nodes.BY_PLUGIN,
+    "TaintToleration": taints.rejections,
+    DYNAMIC_RESOURCES: devices.rejections,
+}
 _ORDER: Final = tuple(Cause)
 _DEPTH: Final = 3
 """So many changes are combined at most."""
@@ -57,7 +62,11 @@ def rejections(cluster: Cluster, pod: Object, attempt: Attempt) -> list[Rejectio
     """What stands in the way on the Nodes, and what might help."""
     if isinstance(attempt.result, Status):
         return [_failure(cluster, pod, attempt.result)]
-    found = [each for group in _asked_for(cluster, pod, groups(cluster, attempt)) for each in _of(cluster, pod, group)]
+    found = [
+        each
+        for group in _asked_for(cluster, pod, groups(cluster, attempt))
+        for each in _BY_PLUGIN.get(group.plugin, nodes.other)(cluster, pod, group)
+    ]
     choices = [each for each in found if each.is_choice]
     return [*(each for each in found if not each.is_choice), *choices]
 
@@ -77,15 +86,6 @@ def _asked_for(cluster: Cluster, pod: Object, given: Sequence[Group]) -> Iterato
             yield Group(group.plugin, group.reasons, asked)
     if others.nodes:
         yield others
-
-
-def _of(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
-    if group.plugin == "TaintToleration":
-        yield from taints.rejections(cluster, pod, group)
-    elif group.plugin == DYNAMIC_RESOURCES:
-        yield from devices.rejections(cluster, pod, group)
-    else:
-        yield from nodes.BY_PLUGIN.get(group.plugin, nodes.other)(cluster, pod, group)
 
 
 def _failure(cluster: Cluster, pod: Object, status: Status) -> Rejection:

@@ -55,7 +55,7 @@ def _where(taints: Sequence[Object], nodes: Sequence[str]) -> str:
     return f"{named('node', nodes)}: taint {', '.join(map(taint_text, taints))} is not tolerated"
 
 
-class _Case(NamedTuple):
+class _Candidate(NamedTuple):
     """A rule that gives the tolerations that are missing."""
 
     cluster: Cluster
@@ -88,66 +88,68 @@ def _by_rule(cluster: Cluster, pod: Object, taints: Sequence[Object], nodes: Seq
     for obj in cluster.objects(TOLERATION_RULES):
         given = [each for each in spec(obj).get("tolerations") or () if isinstance(each, dict)]
         if taints and tolerations.untolerated(taints, given) is None:
-            rejection = _why_not(_Case(cluster, pod, obj, _where(taints, nodes)))
+            rejection = _why_not(_Candidate(cluster, pod, obj, _where(taints, nodes)))
             found += [rejection] if rejection is not None else []
     return min(found, key=lambda each: _NEAREST.index(each.cause), default=None)
 
 
-def _why_not(case: _Case) -> Rejection | None:
+def _why_not(candidate: _Candidate) -> Rejection | None:
     """None for a rule that is not about this Pod."""
-    name, rule = case.name, case.cluster.gatherer.ruleset.get(case.name)
+    name, rule = candidate.name, candidate.cluster.gatherer.ruleset.get(candidate.name)
     if isinstance(rule, Problem):
         why = f"rule {name} would give the toleration, but is not valid: {rule.message}"
-        return case.rejection(Cause.RULE_NOT_IN_FORCE, why, _ADMINISTRATOR, f"correct rule {name}")
+        return candidate.rejection(Cause.RULE_NOT_IN_FORCE, why, _ADMINISTRATOR, f"correct rule {name}")
     if rule is None or rule.mode == "Disabled":
-        if not case.is_true_with({"mode": "Audit"}):
+        if not candidate.is_true_with({"mode": "Audit"}):
             return None
         why = f"rule {name} would give the toleration, but is disabled"
-        return case.rejection(Cause.RULE_NOT_IN_FORCE, why, _ADMINISTRATOR, f"enable rule {name}", _enforced(case))
-    verdict = case.cluster.verdicts(case.pod).get(name)
+        action = f"enable rule {name}"
+        return candidate.rejection(Cause.RULE_NOT_IN_FORCE, why, _ADMINISTRATOR, action, _enforced(candidate))
+    verdict = candidate.cluster.verdicts(candidate.pod).get(name)
     if verdict is None:
-        if not case.is_true_with({"namespaceSelector": {}}):
+        if not candidate.is_true_with({"namespaceSelector": {}}):
             return None
-        why = f"rule {name} would give the toleration, but leaves namespace {key_of(case.pod).namespace} out"
+        why = f"rule {name} would give the toleration, but leaves namespace {key_of(candidate.pod).namespace} out"
         action = f"label the namespace, or change namespaceSelector of rule {name}"
-        return case.rejection(Cause.RULE_OUT_OF_SCOPE, why, _ADMINISTRATOR, action, _in_scope(case))
+        return candidate.rejection(Cause.RULE_OUT_OF_SCOPE, why, _ADMINISTRATOR, action, _in_scope(candidate))
     match verdict.truth:
         case Truth.TRUE if rule.mode == "Enforce":
             why = f"rule {name} is true for the Pod, and has not given it the toleration"
             who, action = "Tollbar's controllers", "nothing, they add it late; if they do not, see `tollbar status`"
-            if is_led(case.cluster) is False:
+            if is_led(candidate.cluster) is False:
                 why += ", and no controller renews the Lease to add it late"
                 who, action = "who runs Tollbar", "start the controllers, and see `tollbar status` for the webhook"
             change = Change(Cause.RULE_NOT_APPLIED, f"the toleration of rule {name} is added", by_rules=True)
-            return case.rejection(Cause.RULE_NOT_APPLIED, why, who, action, change)
+            return candidate.rejection(Cause.RULE_NOT_APPLIED, why, who, action, change)
         case Truth.TRUE:
             why = f"rule {name} is true for the Pod, but its mode is Audit"
             action = f"set spec.mode of rule {name} to Enforce"
-            return case.rejection(Cause.RULE_IN_AUDIT, why, _ADMINISTRATOR, action, _enforced(case))
+            return candidate.rejection(Cause.RULE_IN_AUDIT, why, _ADMINISTRATOR, action, _enforced(candidate))
         case Truth.ERROR:
             why = f"rule {name} fails for the Pod: {verdict.why}"
             action = f"guard the field in rule {name} with has()"
-            return case.rejection(Cause.RULE_FAILED, why, _ADMINISTRATOR, action)
+            return candidate.rejection(Cause.RULE_FAILED, why, _ADMINISTRATOR, action)
         case Truth.UNKNOWN:
             why = f"rule {name} waits for {verdict.why}"
-            return case.rejection(Cause.WAITING_FOR_RULE, why, "who makes what is missing", f"create {verdict.why}")
+            who, action = "who makes what is missing", f"create {verdict.why}"
+            return candidate.rejection(Cause.WAITING_FOR_RULE, why, who, action)
     return None
 
 
-def _enforced(case: _Case) -> Change:
-    put = with_spec(case.obj, mode="Enforce")
-    return Change(Cause.RULE_IN_AUDIT, f"rule {case.name} has mode Enforce", put=(put,), by_rules=True)
+def _enforced(candidate: _Candidate) -> Change:
+    put = with_spec(candidate.obj, mode="Enforce")
+    return Change(Cause.RULE_IN_AUDIT, f"rule {candidate.name} has mode Enforce", put=(put,), by_rules=True)
 
 
-def _in_scope(case: _Case) -> Change:
+def _in_scope(candidate: _Candidate) -> Change:
     """The namespace has the labels that the rule asks for; or the rule selects every namespace."""
-    namespace = case.cluster.get(NAMESPACES, key_of(case.pod).namespace)
-    selector = spec(case.obj).get("namespaceSelector") or {}
+    namespace = candidate.cluster.get(NAMESPACES, key_of(candidate.pod).namespace)
+    selector = spec(candidate.obj).get("namespaceSelector") or {}
     wanted = selector.get("matchLabels") or {}
     if namespace is not None and wanted and not selector.get("matchExpressions"):
         put = {**namespace, "metadata": {**metadata(namespace), "labels": {**labels_of(namespace), **wanted}}}
         labels = ", ".join(f"{key}={value}" for key, value in wanted.items())
         text = f"namespace {key_of(namespace).name} has the label {labels}"
     else:
-        put, text = with_spec(case.obj, namespaceSelector={}), f"rule {case.name} selects every namespace"
+        put, text = with_spec(candidate.obj, namespaceSelector={}), f"rule {candidate.name} selects every namespace"
     return Change(Cause.RULE_OUT_OF_SCOPE, text, put=(put,), by_rules=True)
