@@ -110,7 +110,7 @@ async def test_configurations_go_first_then_every_gate_of_ours_and_nothing_else(
             "ValidatingWebhookConfiguration zz-tollbar-rules",
         ),
         released=2,
-        meanwhile=0,
+        by_others=0,
         refused=(),
         remaining=0,
     )
@@ -168,7 +168,7 @@ def test_the_command_prints_its_result_as_data_and_its_progress_apart(plane, kub
         {
             "configurations": ["MutatingWebhookConfiguration zz-tollbar-pods"],
             "released": 1,
-            "meanwhile": 0,
+            "byOthers": 0,
             "refused": [],
             "remaining": 0,
         },

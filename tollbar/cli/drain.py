@@ -25,7 +25,7 @@ import click
 from tollbar import wellknown
 from tollbar.api import webhooks
 from tollbar.cli import console, reservations
-from tollbar.cli.reservations import Reserved, Swapped
+from tollbar.cli.reservations import GivenBack, Reserved
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import NOTHING
 from tollbar.decide.pods import tolerations
@@ -77,17 +77,20 @@ class Refusal:
     reason: str
 
 
-Result: TypeAlias = Literal["released", "meanwhile"] | Refusal
-"""The result for one Pod; `meanwhile` when it was released or deleted by others first."""
+Result: TypeAlias = Literal["released", "by others"] | Refusal
+"""The result for one Pod; `by others` when these have released or deleted it first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What a drain did: names of deleted configurations, numbers of Pods."""
+    """What a drain did: names of deleted configurations, numbers of Pods.
+
+    `by_others` were released or deleted by somebody else while it ran; `remaining` still have a gate.
+    """
 
     configurations: tuple[str, ...]
     released: int
-    meanwhile: int
+    by_others: int
     refused: tuple[Refusal, ...]
     remaining: int
 
@@ -109,7 +112,7 @@ async def drain(client: Client, *, clock: Clock, report: Callable[[str], None]) 
         if len(refused) == len(results):  # nothing was there to release, or nothing that we may
             break
     remaining = sum([len(page) async for page in _gated(client, ours)]) if results else 0
-    return Drained(configurations, counts["released"], counts["meanwhile"], refused, remaining)
+    return Drained(configurations, counts["released"], counts["by others"], refused, remaining)
 
 
 async def _stop_gating(client: Client, configurations: Configurations) -> tuple[tuple[str, ...], float]:
@@ -203,9 +206,9 @@ async def _release(client: Client, pod: Object, ours: frozenset[str]) -> Result:
         try:
             pod = await READ(client.get, PODS, key.name, key.namespace)
         except NotFound:
-            return "meanwhile"
+            return "by others"
         if ours.isdisjoint(pods.gate_names(pod)):
-            return "meanwhile"
+            return "by others"
     return Refusal(str(key), "it changed at every attempt")
 
 
@@ -246,8 +249,8 @@ def _undecided(reserved: Sequence[Reserved]) -> click.ClickException:
     "--reservations/--keep-reservations",
     "give_back",
     default=None,
-    help="Let Pods take the place of their workloads in the reservations of ResourceClaims, and free what nobody uses;"
-    " or leave all reservations as they are.",
+    help="Hand ResourceClaims that are reserved for workloads over to the Pods that use them, and free those that"
+    " nobody uses; or leave all reservations as they are.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 def command(cluster: console.Cluster, give_back: bool | None, dry_run: bool, output: console.Output) -> None:
@@ -281,8 +284,8 @@ async def _drain(cluster: console.Cluster, give_back: bool | None, output: conso
         if reserved and give_back is None:
             raise _undecided(reserved)
         drained = await drain(client, clock=SystemClock(), report=console.say)
-        swapped = await reservations.swap_all(client) if give_back else None
-    _report(drained, swapped, output)
+        given_back = await reservations.give_back(client) if give_back else None
+    _report(drained, given_back, output)
 
 
 async def _look(client: Client, give_back: bool | None) -> list[Reserved]:
@@ -292,27 +295,42 @@ async def _look(client: Client, give_back: bool | None) -> list[Reserved]:
     return reserved
 
 
-def _report(drained: Drained, swapped: Swapped | None, output: console.Output) -> None:
+def _report(drained: Drained, given_back: GivenBack | None, output: console.Output) -> None:
     """Print what was done.  Raises ClickException when something is left."""
     data: dict[str, Any] = {
         "configurations": list(drained.configurations),
         "released": drained.released,
-        "meanwhile": drained.meanwhile,
+        "byOthers": drained.by_others,
         "refused": [asdict(refusal) for refusal in drained.refused],
         "remaining": drained.remaining,
     }
-    row = {**data, "configurations": len(drained.configurations), "refused": len(drained.refused)}
-    if swapped is not None:
-        row |= {"swapped": swapped.swapped, "freed": swapped.freed, "reserved": swapped.remaining}
-        data["reservations"] = {**asdict(swapped), "refused": [{"claim": c, "reason": r} for c, r in swapped.refused]}
+    row = {
+        "configurations": len(drained.configurations),
+        "released": drained.released,
+        "by others": drained.by_others,
+        "refused": len(drained.refused),
+        "remaining": drained.remaining,
+    }
+    if given_back is not None:
+        row |= {
+            "handed over": given_back.handed_over,
+            "freed": given_back.freed,
+            "reserved": given_back.remaining,
+        }
+        data["reservations"] = {
+            "handedOver": given_back.handed_over,
+            "freed": given_back.freed,
+            "refused": [{"claim": claim, "reason": reason} for claim, reason in given_back.refused],
+            "remaining": given_back.remaining,
+        }
     console.emit([row], data, output)
     for refusal in drained.refused:
         console.say(f"{refusal.pod}: {refusal.reason}")
-    for claim, reason in swapped.refused if swapped is not None else ():
+    for claim, reason in given_back.refused if given_back is not None else ():
         console.say(f"{claim}: {reason}")
     if drained.remaining:
         raise click.ClickException(f"Pods that still have a gate of Tollbar's: {drained.remaining}")
-    if swapped is not None and swapped.remaining:
+    if given_back is not None and given_back.remaining:
         raise click.ClickException(
-            f"claims that are still reserved for a workload: {swapped.remaining}; do the controllers still run?"
+            f"claims that are still reserved for a workload: {given_back.remaining}; do the controllers still run?"
         )

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import click
 
@@ -43,6 +43,9 @@ from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ
 
 FOUND: Final = 1
+"""The exit code when Pods are found and left."""
+EVICTED: Final = "evicted"
+SETTLED: Final = "it is gone, or needs no eviction any more"
 _UNJUSTIFIED: Final = (Standing.RULE_CHANGED, Standing.UNTRUE)
 _ATTEMPTS: Final = 5
 """For a Pod that changes while it is judged, by the scheduler's condition for instance."""
@@ -156,10 +159,10 @@ def _why(given: Given, cluster: Cluster) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of one Pod: `evicted`, `meanwhile` when it is gone or not found any more, or why it is left."""
+    """What became of one Pod: EVICTED, SETTLED, or why it is left."""
 
     pod: str
-    result: Literal["evicted", "meanwhile"] | str
+    result: str
 
 
 async def delete(client: Client, cluster: Cluster, found: Sequence[Drifted]) -> list[Deleted]:
@@ -170,13 +173,13 @@ async def delete(client: Client, cluster: Cluster, found: Sequence[Drifted]) -> 
     return [Deleted(str(key_of(each.pod)), await _delete(client, cluster, each.pod)) for each in found]
 
 
-async def _delete(client: Client, cluster: Cluster, pod: Object) -> Literal["evicted", "meanwhile"] | str:
+async def _delete(client: Client, cluster: Cluster, pod: Object) -> str:
     refused: ApiError
     for _ in range(_ATTEMPTS):
         try:
             return await _evicted(client, cluster, pod)
         except NotFound:
-            return "meanwhile"
+            return SETTLED
         except Conflict as error:
             refused = error
         except ApiError as error:
@@ -184,7 +187,7 @@ async def _delete(client: Client, cluster: Cluster, pod: Object) -> Literal["evi
     return refused.excerpt
 
 
-async def _evicted(client: Client, cluster: Cluster, pod: Object) -> Literal["evicted", "meanwhile"] | str:
+async def _evicted(client: Client, cluster: Cluster, pod: Object) -> str:
     """By the eviction API, which honours PodDisruptionBudgets; uid and version of what was judged are preconditions."""
     key = key_of(pod)
     now: Object = await READ(client.get, PODS, key.name, key.namespace)
@@ -198,11 +201,11 @@ async def _evicted(client: Client, cluster: Cluster, pod: Object) -> Literal["ev
                 cluster.put({**kind.type_meta, **rule})
     again = judged(cluster, cluster.put({**PODS.type_meta, **now}))
     if uid_of(now) != uid_of(pod) or again is None:
-        return "meanwhile"
+        return SETTLED
     if not again.may_be_deleted:
         return f"left alone: {again.action}"
     await client.evict(now, resource_version=str(metadata(now)["resourceVersion"]))
-    return "evicted"
+    return EVICTED
 
 
 @click.command("drift")
@@ -280,7 +283,7 @@ def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: boo
     results = {each.pod: each.result for each in console.run(_delete_all(cluster, wanted))}
     for name, result in results.items():
         console.say(f"{name}: {result}")
-    return [each for each in found if results.get(str(key_of(each.pod))) not in ("evicted", "meanwhile")]
+    return [each for each in found if results.get(str(key_of(each.pod))) not in (EVICTED, SETTLED)]
 
 
 async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> list[Deleted]:

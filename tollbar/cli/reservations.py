@@ -26,18 +26,18 @@ from tollbar.runtime.retry import READ
 
 _ATTEMPTS: Final = 5
 
-_Result: TypeAlias = Literal["swapped", "freed", "meanwhile"] | str
+_Result: TypeAlias = Literal["handed over", "freed", "settled by others"] | str
 """What became of one claim; anything else is why it keeps our entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
-    """Numbers of claims: whose Pods took our entry's place, that were freed, and that still have it.
+class GivenBack:
+    """Numbers of claims: handed over to the Pods that use them, freed, and still reserved for a workload.
 
     `refused` are (claim, reason) pairs.
     """
 
-    swapped: int
+    handed_over: int
     freed: int
     refused: tuple[tuple[str, str], ...]
     remaining: int
@@ -83,31 +83,31 @@ def _using(claim: Object, pods: list[Object]) -> list[Object]:
     return [pod for pod in pods if key_of(claim).name in claims.names_of(pod)]
 
 
-async def swap_all(client: Client) -> Swapped:
-    """Raises ApiError when even listing is refused."""
+async def give_back(client: Client) -> GivenBack:
+    """Remove the entries of workloads from all claims.  Raises ApiError when even listing is refused."""
     counts: Counter[str] = Counter()
     refused = []
     found = await find(client)
     for reserved in found:
-        result = await _swap(client, reserved.claim, reserved.users)
+        result = await _give_back(client, reserved.claim, reserved.users)
         counts[result] += 1
-        if result not in ("swapped", "freed", "meanwhile"):
+        if result not in ("handed over", "freed", "settled by others"):
             refused.append((str(key_of(reserved.claim)), result))
     remaining = len(await find(client)) if found else 0
-    return Swapped(counts["swapped"], counts["freed"], tuple(refused), remaining)
+    return GivenBack(counts["handed over"], counts["freed"], tuple(refused), remaining)
 
 
-async def _swap(client: Client, claim: Object, users: list[Object]) -> _Result:
+async def _give_back(client: Client, claim: Object, users: list[Object]) -> _Result:
     key = key_of(claim)
     for _ in range(_ATTEMPTS):
         plan = draining.decide(DrainingFacts(claim, users))
         if plan is None:
-            return "meanwhile"
+            return "settled by others"
         try:
             await claimwrites.perform(client, claim, plan)
-            return "freed" if plan.unprotect else "swapped"
+            return "freed" if plan.unprotect else "handed over"
         except NotFound:
-            return "meanwhile"
+            return "settled by others"
         except Conflict:
             pass
         except ApiError as error:
@@ -115,7 +115,7 @@ async def _swap(client: Client, claim: Object, users: list[Object]) -> _Result:
         try:
             claim = await READ(client.get, RESOURCE_CLAIMS, key.name, key.namespace)
         except NotFound:
-            return "meanwhile"
+            return "settled by others"
         users = await _users(client, key)
     return "it changed at every attempt"
 

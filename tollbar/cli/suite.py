@@ -121,9 +121,9 @@ async def _drain(client: Client, report: Callable[[str], None]) -> None:
 
 async def _free(client: Client, report: Callable[[str], None]) -> None:
     """Remove the reservations for workloads, after the controllers have ended: nobody else would."""
-    done = await reservations.swap_all(client)
-    if done.swapped or done.freed or done.remaining:
-        report(f"claims freed: {done.freed}, left to their Pods: {done.swapped}, still reserved: {done.remaining}")
+    done = await reservations.give_back(client)
+    if done.handed_over or done.freed or done.remaining:
+        report(f"claims freed: {done.freed}, handed over to their Pods: {done.handed_over}, still reserved: {done.remaining}")
 
 
 async def _stop(child: Process, report: Callable[[str], None]) -> None:

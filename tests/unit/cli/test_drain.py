@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tollbar import wellknown
 from tollbar.api import webhooks
+from tollbar.cli import console, main
 from tollbar.cli.drain import Drained, Refusal, drain, is_ours
 from tollbar.devplane import kubeconfig
 from tollbar.model.objects import Object
@@ -46,6 +49,8 @@ class Server:
     `owners` are those of the SchedulingGate of the gate class, in the place of which reading may fail; `asked` are the
     gates of a webhook configuration.
     """
+
+    cluster = "of the test"
 
     def __init__(
         self,
@@ -185,6 +190,47 @@ async def test_what_becomes_of_a_held_pod(case: dict[str, Any]) -> None:
     drained = await drain(server, clock=NoTime(), report=said.append)
 
     assert (drained, server.answers, said) == (case["want"], [], case.get("said", []))
+
+
+PRINTED = {
+    "as a table": (
+        (),
+        """\
+CONFIGURATIONS   RELEASED   BY OTHERS   REFUSED   REMAINING   HANDED OVER   FREED   RESERVED
+0                1          0           0         0           0             0       0
+""",
+    ),
+    "as data": (
+        ("-o", "yaml"),
+        """\
+configurations: []
+released: 1
+byOthers: 0
+refused: []
+remaining: 0
+reservations:
+  handedOver: 0
+  freed: 0
+  refused: []
+  remaining: 0
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "want"), PRINTED.values(), ids=PRINTED)
+def test_what_the_command_has_done_is_printed(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], want: str
+) -> None:
+    server = Server(None)
+
+    @asynccontextmanager
+    async def connected(*_: Any) -> AsyncIterator[Server]:
+        yield server
+
+    monkeypatch.setattr(console, "connected", connected)
+    done = CliRunner().invoke(main, ["drain", "--reservations", *arguments])
+    assert (done.exit_code, done.stdout, done.stderr) == (0, want, f"cluster {server.cluster}\n")
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from unit.cli.terminals import Terminal
 from tollbar import wellknown
 from tollbar.cli import clusterdump, console, copies, main
 from tollbar.cli.clusterdump import ClusterDump
-from tollbar.cli.drift import Deleted, Drifted, delete, drifted
+from tollbar.cli.drift import SETTLED, Deleted, Drifted, delete, drifted
 from tollbar.gates.placement import PlacementGate
 from tollbar.model.objects import Object
 from tollbar.model.resources import PODS, Resource
@@ -146,7 +146,7 @@ async def test_a_pod_that_waits_in_the_wrong_pool_is_evicted_unless_its_rule_is_
         api: Any = Api(held, *rules)
         copy = Cluster([*BASE, held], gates=[PlacementGate()])
         results += await delete(api, copy, list(drifted(copy)))
-    assert [each.result for each in results] == ["evicted", "meanwhile"]
+    assert [each.result for each in results] == ["evicted", SETTLED]
 
 
 UNKNOWN: dict[str, tuple[list[Object], str, bool]] = {
@@ -257,21 +257,21 @@ BECOMES: dict[str, tuple[Api, str, list[tuple[str, str]]]] = {
         "evicted",
         [("uid-of-web", "8")],
     ),
-    "it is gone": (Api(None), "meanwhile", []),
-    "it is ending": (Api(OWNED.deleting()), "meanwhile", []),
+    "it is gone": (Api(None), SETTLED, []),
+    "it is ending": (Api(OWNED.deleting()), SETTLED, []),
     "it has a Node by now": (
         Api(OWNED.bound()),
         "left alone: restart ReplicaSet web-1 when that suits, or evict the Pod",
         [],
     ),
-    "it is another one": (Api(OWNED.but("metadata.uid", "another")), "meanwhile", []),
+    "it is another one": (Api(OWNED.but("metadata.uid", "another")), SETTLED, []),
     "it has no owner any more": (
         Api(GIVEN.but("metadata.resourceVersion", "8")),
         "left alone: delete it, and create it again: no controller does",
         [],
     ),
-    "its record is another one": (Api(OWNED.annotated(record())), "meanwhile", []),
-    "the rule is there again": (Api(OWNED, toleration_rule("gpu").cel("true").giving(GPU)), "meanwhile", []),
+    "its record is another one": (Api(OWNED.annotated(record())), SETTLED, []),
+    "the rule is there again": (Api(OWNED, toleration_rule("gpu").cel("true").giving(GPU)), SETTLED, []),
     "it changes at that moment": (Api(OWNED, refusals=[CHANGED]), "evicted", [("uid-of-web", "7")]),
     "it changes all the time": (Api(OWNED, refusals=[CHANGED] * 9), CHANGED.excerpt, []),
     "a budget keeps it": (Api(OWNED, refusals=[BUDGET]), BUDGET.message, []),
@@ -354,18 +354,33 @@ class Listed(Api):
         return set()
 
 
-def test_each_time_that_the_cluster_is_read_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, api = Terminal(), Listed(OWNED)
+class Vanishing(Listed):
+    """Its Pod is deleted after the lists."""
 
+    async def get(self, *_: Any) -> Object:
+        raise NotFound(404, "NotFound", "gone")
+
+
+def evicting(monkeypatch: pytest.MonkeyPatch, api: Listed) -> Result:
     @asynccontextmanager
     async def connected(*_: Any) -> AsyncIterator[Listed]:
         yield api
 
     monkeypatch.setattr(console, "connected", connected)
+    return CliRunner().invoke(main, ["drift", "--delete-pending", "--no-dry-run", "--yes"])
+
+
+def test_each_time_that_the_cluster_is_read_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, api = Terminal(), Listed(OWNED)
     monkeypatch.setattr(console, "stderr", shown.console)
-    done = CliRunner().invoke(main, ["drift", "--delete-pending", "--no-dry-run", "--yes"])
+    done = evicting(monkeypatch, api)
     assert (done.exit_code, len(api.evicted)) == (0, 1)
     assert shown.statuses == 2
+
+
+def test_what_became_of_a_pod_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = evicting(monkeypatch, Vanishing(OWNED))
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (0, "ml/web: it is gone, or needs no eviction any more")
 
 
 def test_nothing_is_deleted_while_something_is_unknown_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
