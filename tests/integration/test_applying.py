@@ -23,8 +23,8 @@ async def test_what_was_there_before_stays_and_becomes_what_it_was(
     try:
         applied = Applied(admin, lambda _line: None)
         await applied.take_over()
-        await applied.definitions()
-        user = await applied.gate()
+        await applied.apply_definitions()
+        user = await applied.apply_gate()
         during = await owners(admin)
         await applied.undo()
 
@@ -38,8 +38,8 @@ async def test_a_webhook_that_the_api_server_cannot_reach_is_noticed(
     admin: Client, kubectl: Kubectl, definitions: None
 ) -> None:
     applied = Applied(admin, lambda _line: None)
-    await applied.webhooks("https://127.0.0.1:9", b"no certificate")
-    reached = await applied.answered(timeout=0.5)
+    await applied.apply_webhooks("https://127.0.0.1:9", b"no certificate")
+    reached = await applied.is_reached(timeout=0.5)
     await applied.undo()
 
     configurations = kubectl("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-o", "name")
@@ -51,8 +51,8 @@ async def test_doing_it_all_twice_and_undoing_it_twice_is_harmless(
 ) -> None:
     for _ in range(2):
         applied = Applied(admin, lambda _line: None)
-        await applied.definitions()
-        await applied.gate()
+        await applied.apply_definitions()
+        await applied.apply_gate()
         await applied.undo()
         await applied.undo()
 

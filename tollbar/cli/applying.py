@@ -84,8 +84,8 @@ class Applied:
             self._report(f"removing {resource.kind} {name}, left behind by an earlier run")
             await self._remove(resource, found)
 
-    async def definitions(self) -> None:
-        """The CustomResourceDefinitions, served by the time this returns."""
+    async def apply_definitions(self) -> None:
+        """Apply the CustomResourceDefinitions, and wait until the API server serves them.  Raises NotSeen."""
         for wanted in crds.all_crds():
             found = await self._find(CUSTOM_RESOURCE_DEFINITIONS, metadata(wanted)["name"])
             if found is not None and metadata(found).get("deletionTimestamp"):
@@ -102,8 +102,8 @@ class Applied:
         for resource in (TOLERATION_RULES, PLACEMENT_RULES, SCHEDULING_GATES, WORKLOAD_CLAIMS, POD_QUOTAS):
             await served(self._client, resource, timeout=_SERVED_SECONDS)
 
-    async def gate(self) -> str:
-        """Apply the SchedulingGate, with the user of this kubeconfig as an owner; the user's name."""
+    async def apply_gate(self) -> str:
+        """Apply the SchedulingGate, with the user of this kubeconfig as an owner; return the user's name."""
         user = await user_name(self._client)
         wanted = gates.shipped_gate((gates.CONTROLLERS, user))
         found = await self._find(SCHEDULING_GATES, metadata(wanted)["name"])
@@ -114,7 +114,7 @@ class Applied:
             await self._own([*self._owners, user])
         return user
 
-    async def declare(self, classes: Iterable[Gate], user: str) -> None:
+    async def apply_gates_of(self, classes: Iterable[Gate], user: str) -> None:
         """Apply the SchedulingGates of these gate classes; one that is there stays as it is."""
         for gate in classes:
             wanted = declaration(gate, (gates.CONTROLLERS, user))
@@ -122,16 +122,16 @@ class Applied:
             if found is None or is_of_dev(found):
                 await self._apply(SCHEDULING_GATES, wanted)
 
-    async def webhooks(self, base_url: str, ca_pem: bytes, classes: Iterable[Gate] = ()) -> None:
-        """Apply the webhook configurations, with `base_url`.  `answered` waits until the API server uses them."""
+    async def apply_webhooks(self, base_url: str, ca_pem: bytes, classes: Iterable[Gate] = ()) -> None:
+        """Apply the webhook configurations, with `base_url`; the API server uses them when `is_reached` says so."""
         to = webhooks.at_url(base_url, ca_pem)
         if told := [webhook_of(each) for each in classes]:
             await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.gates_configuration(to, told))
         await self._apply(MUTATING_WEBHOOK_CONFIGURATIONS, webhooks.pods_configuration(to))
         await self._apply(VALIDATING_WEBHOOK_CONFIGURATIONS, webhooks.rules_configuration(to))
 
-    async def answered(self, *, timeout: float) -> bool:
-        """Whether the API server reaches the webhook, which then refuses an invalid rule in a dry run."""
+    async def is_reached(self, *, timeout: float) -> bool:
+        """Whether the API server calls the webhook within `timeout` seconds: an invalid rule is refused."""
         clock = SystemClock()
         deadline = clock.monotonic() + timeout
         while clock.monotonic() < deadline:

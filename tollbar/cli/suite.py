@@ -87,10 +87,10 @@ async def running(
             await applied.take_over()
             if draining:
                 undo.push_async_callback(applied.undo)
-            await applied.definitions()
+            await applied.apply_definitions()
             gates = gates or {}
-            user = await applied.gate()
-            await applied.declare(gates.values(), user)
+            user = await applied.apply_gate()
+            await applied.apply_gates_of(gates.values(), user)
             report(f"applied the definitions, and the SchedulingGate with {user} as an owner")
             planning = asyncio.ensure_future(
                 asyncio.to_thread(_plan, Path(directory), kubeconfig, admission, claims, [*gates])
@@ -108,8 +108,8 @@ async def running(
                 report(f"{name}: ready (pid {child.pid})")
             if draining:
                 undo.push_async_callback(_drain, client, report)
-            await applied.webhooks(plan.webhook_url, plan.authority, gates.values())
-            yield Suite(children, plan.webhook_url, await applied.answered(timeout=REACHED_SECONDS))
+            await applied.apply_webhooks(plan.webhook_url, plan.authority, gates.values())
+            yield Suite(children, plan.webhook_url, await applied.is_reached(timeout=REACHED_SECONDS))
 
 
 async def _drain(client: Client, report: Callable[[str], None]) -> None:
@@ -123,12 +123,13 @@ async def _free(client: Client, report: Callable[[str], None]) -> None:
     """Remove the reservations for workloads, after the controllers have ended: nobody else would."""
     done = await reservations.give_back(client)
     if done.handed_over or done.freed or done.remaining:
-        report(f"claims freed: {done.freed}, handed over to their Pods: {done.handed_over}, still reserved: {done.remaining}")
+        given = f"claims freed: {done.freed}, handed over to their Pods: {done.handed_over}"
+        report(f"{given}, still reserved: {done.remaining}")
 
 
 async def _stop(child: Process, report: Callable[[str], None]) -> None:
-    polite = await child.stop()
-    report(f"{child.name}: ended" if polite else f"{child.name}: did not end in time and was killed")
+    has_ended = await child.stop()
+    report(f"{child.name}: ended" if has_ended else f"{child.name}: did not end in time and was killed")
 
 
 def _plan(directory: Path, kubeconfig: str, admission: str, claims: str, gates: Sequence[str]) -> _Plan:

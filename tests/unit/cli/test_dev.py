@@ -66,7 +66,7 @@ async def test_a_definition_whose_deletion_hangs_is_changed_until_it_is_gone(mon
     monkeypatch.setattr(applying, "_TOUCH_SECONDS", 0.01)
     server = Forgetful()
     applied = Applied(server, lambda _line: None)
-    await applied.definitions()
+    await applied.apply_definitions()
     there = set(server.objects)
 
     await applied.undo()
