@@ -135,7 +135,7 @@ def emit(rows: Sequence[dict[str, Any]], data: object, output: Output) -> None:
         click.echo("\n".join(columns(table)))
 
 
-def is_watched(shown: Console) -> bool:
+def is_terminal(shown: Console) -> bool:
     """Whether it is a terminal, where progress may be shown; FORCE_COLOR makes none of a file."""
     return shown.file.isatty()
 
@@ -147,7 +147,7 @@ def reading() -> Iterator[Callable[[str, int], None]]:
     On a terminal alone.
     """
     terminal = stderr()
-    if not is_watched(terminal):
+    if not is_terminal(terminal):
         yield lambda _kind, _count: None
         return
     with terminal.status("reading the cluster") as status:

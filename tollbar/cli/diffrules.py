@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from tollbar import cel, wellknown
+from tollbar import cel
 from tollbar.cli import console, copies, dump, inputs
 from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import Unreadable
@@ -234,12 +234,12 @@ def _rules(objects: Iterable[Object]) -> list[Object]:
 def _add(cluster: Cluster, objects: Iterable[Object]) -> None:
     """Put what files bring into the copy: of workloads their Pods."""
     for obj in objects:
-        for each in (*expand(obj).pods, *expand(obj).objects) if obj["kind"] in inputs.WORKLOADS else (obj,):
+        made = expand(obj) if obj["kind"] in inputs.WORKLOADS else None
+        for each in (obj,) if made is None else (*made.pods, *made.objects):
             cluster.put(each)
     known = {key_of(each).name for each in cluster.objects(NAMESPACES)}
     for name in {key_of(each).namespace for each in (*cluster.objects(PODS), *_claims(cluster))} - known:
-        label = {wellknown.NAMESPACE_NAME_LABEL: name}
-        cluster.put({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
+        cluster.put(inputs.new_namespace(name))
 
 
 def _counted(different: Sequence[Change] | Sequence[ClaimChange], all_: int, what: str) -> str:

@@ -23,7 +23,7 @@ from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model import resources
 from tollbar.model.fields import quoted
 from tollbar.model.objects import Object, key_of, spec
-from tollbar.model.resources import Resource
+from tollbar.model.resources import NAMESPACES, Resource
 from tollbar.scheduler.cache.podinfo import Shapes
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -97,6 +97,11 @@ def read(names: Sequence[str], stdin: Any, namespace: str = DEFAULT_NAMESPACE, *
     if needed and found and not wanted:
         raise _unreadable(found[0], "", "nothing here is a Pod, or decides about one")
     return [Located(each.file, checker.checked(each), each.node) for each in wanted]
+
+
+def new_namespace(name: str) -> Object:
+    """A Namespace as it is just after its creation, with the label that the API server gives it."""
+    return {**NAMESPACES.type_meta, "metadata": {"name": name, "labels": {wellknown.NAMESPACE_NAME_LABEL: name}}}
 
 
 def _files(name: str) -> list[str]:

@@ -20,7 +20,7 @@ from tollbar.cli.page.simulated import Ended
 from tollbar.cli.page.values import Page
 from tollbar.cli.simulation import report
 from tollbar.cli.simulation.plan import Plan, plan
-from tollbar.cli.simulation.playing import MOST, Outcome, play
+from tollbar.cli.simulation.playing import MAX_COPIES, Outcome, play
 from tollbar.cli.simulation.records import Records
 from tollbar.model import timestamps
 from tollbar.model.objects import Object, key_of, spec
@@ -42,8 +42,8 @@ class _Replicas(click.ParamType[int]):
         text = str(value)
         if text == "max":
             return 0
-        if not text.isdecimal() or not 0 < int(text) <= MOST:
-            self.fail(f"{text!r} is neither a number up to {MOST} nor max", param, ctx)
+        if not text.isdecimal() or not 0 < int(text) <= MAX_COPIES:
+            self.fail(f"{text!r} is neither a number up to {MAX_COPIES} nor max", param, ctx)
         return int(text)
 
 

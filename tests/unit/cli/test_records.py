@@ -59,14 +59,14 @@ def test_a_pod_that_fits_nowhere() -> None:
 
 
 def test_a_record_is_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(records, "NODES", 2)
+    monkeypatch.setattr(records, "MAX_NODES", 2)
     found = recorded(*(node(f"n{number}") for number in range(5)))
     assert len(found["filter-result"]) == len(found["score-result"]) == 2
     assert found["selected-node"] in found["score-result"]
 
 
 def test_the_only_node_that_fits_is_recorded_however_many_do_not(monkeypatch: Any) -> None:
-    monkeypatch.setattr(records, "NODES", 2)
+    monkeypatch.setattr(records, "MAX_NODES", 2)
     cordoned = [node(name).but("spec.unschedulable", True) for name in "abc"]
     found = recorded(*cordoned, node("d"))
     assert (found["selected-node"], len(found["filter-result"])) == ("d", 2)
@@ -74,7 +74,7 @@ def test_the_only_node_that_fits_is_recorded_however_many_do_not(monkeypatch: An
 
 
 def test_the_last_attempts_are_kept_and_no_more_bytes_than_an_object_may_have(monkeypatch: Any) -> None:
-    monkeypatch.setattr(records, "ATTEMPTS", 3)
+    monkeypatch.setattr(records, "MAX_ATTEMPTS", 3)
     given = Records()
     tried = records._Tried({"filter-result": {"n": {"p": "x" * 1000}}}, {"bind-result": {"DefaultBinder": "success"}})
     given._tried[records.key_of(pod())] = [records._packed(tried)] * 3
@@ -99,7 +99,7 @@ def test_an_attempt_that_is_too_large_is_recorded_with_fewer_nodes(monkeypatch: 
 
 
 def test_of_more_pods_than_are_recorded_the_first_are_and_that_is_said(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(records, "PODS", 2)
+    monkeypatch.setattr(records, "MAX_PODS", 2)
     target = tmp_path / "record.yml"
     given = written(node("a"), in_file())
     arguments = ["simulate", "-f", "-", "--replicas", "3", "--explain", str(target)]

@@ -79,7 +79,7 @@ class Narrator:
     def waiting(self, text: str) -> Iterator[None]:
         """A spinner while something takes time; only on a terminal."""
         shown = self._out.status(text, spinner="dots" if self._utf8 else "line")
-        with shown if console.is_watched(self._out) else nullcontext():
+        with shown if console.is_terminal(self._out) else nullcontext():
             yield
 
     def _did(self, verb: str, files: tuple[str, ...]) -> None:

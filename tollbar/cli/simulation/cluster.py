@@ -62,7 +62,7 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 
 @dataclass(slots=True)
-class Story:
+class SimulatedPod:
     """What became of one Pod that was created in the simulation.  Times are in seconds since the simulation began.
 
     `admitted` is None when the API server does not ask the webhook about the Pod; `refused` has the API server's words
@@ -104,7 +104,7 @@ class SimulatedCluster:
         self._loop = loop
         self._clock = VirtualClock(loop, start)
         self.api = SimulatedApi(self._clock)
-        self.stories: dict[Key, Story] = {}
+        self.created: dict[Key, SimulatedPod] = {}
         self.victims: list[Object] = []
         """Pods that were there before and had to go for others, as they were last."""
         self._on_progress = on_progress
@@ -154,27 +154,27 @@ class SimulatedCluster:
         for obj in sorted(objects, key=_age):
             self.api.put(obj)
 
-    def create(self, pod: Object) -> Story:
+    def create(self, pod: Object) -> SimulatedPod:
         """Create a Pod as the API server does, with its own admission plugins and the decision of Tollbar's webhook."""
         pod = orjson.loads(orjson.dumps(pod))
-        story = self.stories[key_of(pod)] = Story(pod, self.now)
+        simulated = self.created[key_of(pod)] = SimulatedPod(pod, self.now)
         defaults.pod(pod)
         if self.api.find(PODS.kind, key_of(pod)) is not None:
-            story.refused = f'pods "{key_of(pod).name}" already exists'
-            return story
+            simulated.refused = f'pods "{key_of(pod).name}" already exists'
+            return simulated
         if problem := self._prioritize(pod):
-            story.refused = problem
-            return story
+            simulated.refused = problem
+            return simulated
         builtin.default_tolerations(pod)
         builtin.topology_labels(pod, self.api.node_labels(spec(pod).get("nodeName") or ""))
         if self._is_asked_about(pod):
             facts = self.gatherer.admission_facts(pod, self._manager.configuration.admission, releasing=True)
-            story.admitted = admission.decide(facts)
-            pod = patches.json_patch(pod, list(story.admitted.patch))
+            simulated.admitted = admission.decide(facts)
+            pod = patches.json_patch(pod, list(simulated.admitted.patch))
         defaults.new_pod(pod)
         pod["metadata"] = {**metadata(pod), "generation": 1}
         self.api.put(pod)
-        return story
+        return simulated
 
     def _is_asked_about(self, pod: Object) -> bool:
         """Whether the API server sends the Pod to the webhook.
@@ -250,8 +250,8 @@ class SimulatedCluster:
         self._changed = self.now
         if kind != PODS.kind:
             return
-        story = self.stories.get(key_of(new or old or {}))
-        if story is None or story.refused:
+        simulated = self.created.get(key_of(new or old or {}))
+        if simulated is None or simulated.refused:
             if (
                 new is None
                 and old is not None
@@ -260,13 +260,13 @@ class SimulatedCluster:
                 self.victims.append(old)
             return
         if new is None:
-            story.gone = self.now
+            simulated.gone = self.now
             return
-        story.pod = new
+        simulated.pod = new
         if old is not None and pods.is_gated(old) and not pods.is_gated(new):
-            story.released = self.now
-        if pods.is_bound(new) and story.bound is None:
-            story.bound = self.now
+            simulated.released = self.now
+        if pods.is_bound(new) and simulated.bound is None:
+            simulated.bound = self.now
             self._on_progress()
 
 

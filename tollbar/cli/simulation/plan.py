@@ -61,8 +61,7 @@ def plan(files: Sequence[Located], base: ClusterDump | None, without: Sequence[s
     made.unserved = frozenset(base.unserved if base is not None else ()) - {obj["kind"] for obj in made.objects}
     namespaces = {key_of(obj).name for kind, obj in ((o["kind"], o) for o in made.objects) if kind == NAMESPACES.kind}
     for name in sorted({key_of(obj).namespace for _, obj in (*made.new, *made.moved)} - namespaces):
-        label = {wellknown.NAMESPACE_NAME_LABEL: name}
-        made.objects.append({**NAMESPACES.type_meta, "metadata": {"name": name, "labels": label}})
+        made.objects.append(inputs.new_namespace(name))
         if base is not None:
             made.notes.append(f"namespace {name} is not in the cluster: simulated without labels")
     return made

@@ -13,7 +13,7 @@ from controllers.scheduler.cycle import Attempt
 from tollbar.cli import console
 from tollbar.cli.expansion import expand
 from tollbar.cli.simulation import report
-from tollbar.cli.simulation.cluster import End, SimulatedCluster, Story
+from tollbar.cli.simulation.cluster import End, SimulatedCluster, SimulatedPod
 from tollbar.cli.simulation.loop import VirtualLoop
 from tollbar.cli.simulation.plan import Plan
 from tollbar.cli.simulation.records import Records
@@ -25,7 +25,7 @@ from tollbar.scheduler.config.types import SchedulerConfiguration
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.status import Status
 
-MOST: Final = 10_000
+MAX_COPIES: Final = 10_000
 """Copies beyond which it is not tried how many fit."""
 _BATCH: Final = 1024
 """Copies that are tried at a time, at most."""
@@ -52,7 +52,7 @@ class Outcome:
         """How many copies fit; empty if that was not asked."""
         if self.fit is None:
             return ""
-        return f"{self.fit}{' or more' if self.fit >= MOST else ''}"
+        return f"{self.fit}{' or more' if self.fit >= MAX_COPIES else ''}"
 
 
 def play(
@@ -91,7 +91,7 @@ async def _play(
 
     def on_progress() -> None:
         if progress is not None and task is not None:
-            progress.update(task, advance=1, total=len(cluster.stories))
+            progress.update(task, advance=1, total=len(cluster.created))
 
     origins: dict[Key, str] = {}
     seen = Seen(origins.get) if for_page else None
@@ -111,35 +111,36 @@ async def _play(
     )
     cluster.put(plan.objects)
 
-    def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[Story]:
-        stories = []
+    def create(given: Sequence[tuple[str, Object]], count: int | None, first: int = 0) -> list[SimulatedPod]:
+        """The Pods of these workloads with `count` copies (None for their own number), without the `first` ones."""
+        new = []
         for origin, obj in given:
             made = expand(obj, count)
             if not first:
                 cluster.put(made.objects)
             for pod in made.pods[first:]:
                 origins[key_of(pod)] = origin
-                stories.append(cluster.create(pod))
-        return stories
+                new.append(cluster.create(pod))
+        return new
 
     fit: int | None = None
     async with cluster.running():
         create(plan.moved, None)
         if replicas == 0:
-            copies: list[Story] = []
+            copies: list[SimulatedPod] = []
             done, batch = 0, 1
             while True:
                 copies += create(plan.new, done + batch, done)
                 end = await cluster.settle(seconds)
                 done += batch
-                if done >= MOST or not all(story.has_node for story in copies):
+                if done >= MAX_COPIES or not all(copy.has_node for copy in copies):
                     break
-                batch = min(2 * batch, _BATCH, MOST - done)
-            fit = sum(story.has_node for story in copies)
+                batch = min(2 * batch, _BATCH, MAX_COPIES - done)
+            fit = sum(copy.has_node for copy in copies)
         else:
             create(plan.new, replicas)
             end = await cluster.settle(seconds)
-        found = tuple(report.result(cluster, story, origins[key]) for key, story in cluster.stories.items())
+        found = tuple(report.result(cluster, each, origins[key]) for key, each in cluster.created.items())
     profiles = [each.scheduler_name for each in scheduler.profiles]
     snapshot = records.snapshot(cluster.api.all, profiles) if records is not None else None
     objects = tuple(cluster.api.everything()) if for_page else ()
@@ -161,7 +162,7 @@ def _without_warnings() -> Iterator[None]:
 def _progress() -> Iterator[Progress | None]:
     """On a terminal alone."""
     terminal = console.stderr()
-    if not console.is_watched(terminal):
+    if not console.is_terminal(terminal):
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -28,9 +28,12 @@ from tollbar.scheduler.framework.interface import Plugin
 from tollbar.scheduler.framework.status import Status
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
-PODS: Final = 1_000
-NODES: Final = 100
-ATTEMPTS: Final = 10
+MAX_PODS: Final = 1_000
+"""Pods whose attempts are recorded, the first that are tried."""
+MAX_NODES: Final = 100
+"""Nodes that are recorded of one attempt."""
+MAX_ATTEMPTS: Final = 10
+"""Attempts that are recorded of one Pod, the last ones."""
 _BYTES: Final = 200 * 1024
 """Of all annotations of a Pod; the API server takes 256 KiB."""
 _BY_NODE: Final = frozenset({"filter-result", "score-result", "finalscore-result"})
@@ -83,18 +86,18 @@ class Records:
 
     def __call__(self, attempt: Attempt, result: Scheduled | FitError | Status) -> None:
         key = attempt.pod.key
-        if key not in self._tried and len(self._tried) >= PODS:
+        if key not in self._tried and len(self._tried) >= MAX_PODS:
             self._left_out.add(key)
             return
         found = self._tried.setdefault(key, [])
         found.append(_packed(_recorded(attempt, result)))
-        del found[:-ATTEMPTS]
+        del found[:-MAX_ATTEMPTS]
 
     @property
     def notice(self) -> str:
         """What whoever reads the record has to know; empty if it has every Pod."""
         left = len(self._left_out)
-        return f"the attempts of {PODS:,} Pods are in it, and nothing of {left:,} more" if left else ""
+        return f"the attempts of {MAX_PODS:,} Pods are in it, and nothing of {left:,} more" if left else ""
 
     def annotated(self, pod: Object) -> Object:
         """The Pod, as it is when nothing is left to happen, with the annotations about its attempts."""
@@ -102,7 +105,7 @@ class Records:
             return pod
         *earlier, last = map(_unpacked, self._tried[key_of(pod)])
         nominated = (pod.get("status") or {}).get("nominatedNodeName") or ""
-        history, nodes = [each.annotations() for each in earlier], NODES
+        history, nodes = [each.annotations() for each in earlier], MAX_NODES
         while True:
             latest = last.of_nodes(nodes).annotations(is_bound=pods.is_bound(pod), nominated=nominated)
             shown = {**latest, f"{PREFIX}result-history": _json([*history, latest])}
@@ -178,13 +181,13 @@ def _shown(attempt: Attempt, result: Scheduled | FitError | Status) -> Iterator[
     if isinstance(result, Scheduled):
         first = [node for node in attempt.framework.handle.snapshot if node.name == result.node_name]
         if result.scores is not None:  # there are none of the only Node that fits
-            best = result.scores.totals.argsort(kind="stable")[::-1][:NODES].tolist()
+            best = result.scores.totals.argsort(kind="stable")[::-1][:MAX_NODES].tolist()
             scored = (result.scores.nodes[place] for place in best)
-            first = [*first, *(node for node in scored if node.name != result.node_name)][:NODES]
+            first = [*first, *(node for node in scored if node.name != result.node_name)][:MAX_NODES]
     known = {node.name for node in first}
     yield from first
     others = (node for node in attempt.framework.handle.snapshot if node.name not in known)
-    for _, node in zip(range(NODES - len(first)), others, strict=False):
+    for _, node in zip(range(MAX_NODES - len(first)), others, strict=False):
         yield node
 
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from tollbar.cli.simulation.cluster import SimulatedCluster, Story
+from tollbar.cli.simulation.cluster import SimulatedCluster, SimulatedPod
 from tollbar.decide.pods import tolerations
 from tollbar.model import claims, conditions, pods
 from tollbar.model import tolerations as texts
@@ -85,8 +85,8 @@ class Result:
         }
 
 
-def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
-    pod, plan = story.pod, story.admitted
+def result(cluster: SimulatedCluster, simulated: SimulatedPod, origin: str) -> Result:
+    pod, plan = simulated.pod, simulated.admitted
     entries = tolerations.provenance_of(pod)
     named = [(str(ref.get("name")), name) for ref, name in claims.resolved(pod) if isinstance(name, str)]
     if extended := pods.extended_resource_claim(pod):
@@ -94,33 +94,33 @@ def result(cluster: SimulatedCluster, story: Story, origin: str) -> Result:
     return Result(
         pod=key_of(pod),
         origin=origin,
-        state=_state(story),
-        decision=plan.decision if plan is not None else "refused" if story.refused else "not asked",
+        state=_state(simulated),
+        decision=plan.decision if plan is not None else "refused" if simulated.refused else "not asked",
         because=tuple(map(str, plan.because)) if plan is not None else (),
         warnings=plan.warnings if plan is not None else (),
         added=tuple((texts.text(each), entry["rule"], entry["via"]) for entry in entries for each in entry["added"]),
-        released=_after(story, story.released),
-        node="" if story.gone is not None else spec(pod).get("nodeName") or "",
-        bound=_after(story, story.bound),
-        gone=_after(story, story.gone),
+        released=_after(simulated, simulated.released),
+        node="" if simulated.gone is not None else spec(pod).get("nodeName") or "",
+        bound=_after(simulated, simulated.bound),
+        gone=_after(simulated, simulated.gone),
         claims=tuple(named),
         devices=tuple(_devices(cluster, key_of(pod).namespace, [name for _, name in named])),
-        pending=_pending(cluster, story),
+        pending=_pending(cluster, simulated),
     )
 
 
-def _after(story: Story, moment: float | None) -> float | None:
-    return None if moment is None else moment - story.created
+def _after(simulated: SimulatedPod, moment: float | None) -> float | None:
+    return None if moment is None else moment - simulated.created
 
 
-def _state(story: Story) -> State:
-    if story.refused:
+def _state(simulated: SimulatedPod) -> State:
+    if simulated.refused:
         return "refused"
-    if story.gone is not None:
+    if simulated.gone is not None:
         return "gone"
-    if pods.is_bound(story.pod):
+    if pods.is_bound(simulated.pod):
         return "placed"
-    return "held" if pods.gate_names(story.pod) else "pending"
+    return "held" if pods.gate_names(simulated.pod) else "pending"
 
 
 def _devices(cluster: SimulatedCluster, namespace: str, names: Sequence[str]) -> Iterator[Device]:
@@ -130,12 +130,12 @@ def _devices(cluster: SimulatedCluster, namespace: str, names: Sequence[str]) ->
             yield Device(name, *(str(each.get(member)) for member in ("request", "driver", "pool", "device")))
 
 
-def _pending(cluster: SimulatedCluster, story: Story) -> str:
+def _pending(cluster: SimulatedCluster, simulated: SimulatedPod) -> str:
     """Why it has no Node, the nearest cause first."""
-    pod = story.pod
-    if story.refused:
-        return f"refused: {story.refused}"
-    if story.gone is not None:
+    pod = simulated.pod
+    if simulated.refused:
+        return f"refused: {simulated.refused}"
+    if simulated.gone is not None:
         return "preempted by a Pod of higher priority"
     if pods.is_bound(pod):
         return ""
