@@ -17,7 +17,7 @@ from tollbar.cel.core.values import KEYS, NUMERIC, ORDER, ORDERED, RELATIONS, TY
 from tollbar.cel.core.values import kind as kind_of
 from tollbar.cel.library import string_format
 from tollbar.cel.library.table import LIBRARY
-from tollbar.cel.syntax.lexing import ELSEWHERE
+from tollbar.cel.syntax.lexing import SYNONYMS
 from tollbar.cel.syntax.tree import (
     MACROS,
     Bind,
@@ -60,7 +60,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     known = sorted(set(known))
     alike = [each for each in known if each.lower() == word.lower()]
     close = alike or (difflib.get_close_matches(word, known, n=1) if 3 < len(word) <= MAX_QUOTED else [])
-    if (other := ELSEWHERE.get(word)) is not None and (other in known or not other[0].isalpha()):
+    if (other := SYNONYMS.get(word)) is not None and (other in known or not other[0].isalpha()):
         close = [other]
     return f"; did you mean '{close[0]}'?" if close else ""
 

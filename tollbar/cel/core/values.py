@@ -2,8 +2,8 @@
 
 JSON is not converted: null, bool, int, float, str, list and dict are the CEL values that they look like, so that any
 number of programs can read one object.  Kinds that JSON does not have are classes of this module or of tollbar.model.
-Equality and order are those of cel-go: numbers compare across types, values of different kinds are
-unequal, a bool is never a number, NaN has no order.
+Equality and order are those of cel-go: numbers compare across types, values of different kinds are unequal, a bool is
+never a number, NaN has no order.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,7 @@
 """Evaluation by closures: when an expression is compiled, each node becomes a function of a frame.
 
 A frame is a list made for one evaluation: its cost tracker, the inputs, the unknown paths, the prices of failures, then
-variables by depth.
-So programs are shared between threads, and inputs are only read.
+variables by depth.  So programs are shared between threads, and inputs are only read.
 
 && || exists all absorb failures, as CEL defines: a deciding term decides, whatever other terms failed with.  Exceeding
 a limit of the evaluation is never absorbed.  In partial evaluation, touching an unknown input is a failure as well: it

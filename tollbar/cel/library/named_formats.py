@@ -30,7 +30,8 @@ def _characters(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]
 
 
 def _dns_1035(text: str) -> list[str]:
-    problems = [f"must be no more than {names.LABEL_MAX} bytes"] if len(text.encode(errors="replace")) > 63 else []
+    is_long = len(text.encode(errors="replace")) > names.LABEL_MAX
+    problems = [f"must be no more than {names.LABEL_MAX} bytes"] if is_long else []
     return problems if _1035_RE.fullmatch(text) else [*problems, _NOT_1035]
 
 

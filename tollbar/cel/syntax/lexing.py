@@ -40,7 +40,7 @@ _ESCAPE: Final = re.compile(
     r"|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<bad>.?))",
     re.DOTALL,
 )
-ELSEWHERE: Final = {
+SYNONYMS: Final = {
     "and": "&&",
     "or": "||",
     "not": "!",
@@ -59,7 +59,7 @@ ELSEWHERE: Final = {
     "object": "pod",
     "namespace": "namespaceObject",
 }
-"""Words of other languages and environments, and what they are named here; for suggestions."""
+"""Words of other languages and environments, and what CEL has in their place; for suggestions."""
 _SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
@@ -72,7 +72,7 @@ class Scanned:
 
 
 def place(source: str, offset: int) -> tuple[int, int]:
-    """1-based line and column."""
+    """Line and column of the character at `offset`; both count from 1, the column in characters."""
     return source.count("\n", 0, offset) + 1, offset - source.rfind("\n", 0, offset)
 
 
@@ -164,7 +164,7 @@ class _Scanner:
     def operand(self, what: str, offset: int) -> None:
         # Also keeps the parser from taking `a inside` for `a in side`.
         if self.after_operand:
-            meant = ELSEWHERE.get(what.strip("'"), "")
+            meant = SYNONYMS.get(what.strip("'"), "")
             self.refuse(f"unexpected {what}" + (f"; did you mean '{meant}'?" if meant in ("&&", "||") else ""), offset)
         self.after_operand = True
         self.terms += 1
