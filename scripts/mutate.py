@@ -27,7 +27,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+from generating import ROOT
+
 LEAST: Final = 0.9
 KILLED: Final = ("killed", "timeout")
 UNTRIED: Final = ("not checked", "check was interrupted by user")

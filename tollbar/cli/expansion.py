@@ -15,7 +15,8 @@ from tollbar.cli.simulation.api import suffix
 from tollbar.model import resources
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 
-_HASH: Final = 10
+_HASH_LENGTH: Final = 10
+"""Of the label pod-template-hash."""
 _CONTROLLED: Final = {"controller": True, "blockOwnerDeletion": True}
 
 
@@ -33,7 +34,7 @@ def expand(workload: Object, replicas: int | None = None) -> Expansion:
         case "Deployment":
             return _deployment(workload, replicas)
         case "ReplicaSet" | "ReplicationController":
-            return Expansion(tuple(_copies(workload, _count(workload, replicas))), (_owner(workload),))
+            return Expansion(tuple(_copies(workload, _count(workload, replicas))), (_with_uid(workload),))
         case "StatefulSet":
             return _stateful_set(workload, replicas)
         case "Job":
@@ -60,7 +61,7 @@ def _count(workload: Object, replicas: int | None) -> int:
 
 def _deployment(workload: Object, replicas: int | None) -> Expansion:
     key = key_of(workload)
-    digest = suffix(f"{key} of {spec(workload).get('template')}", _HASH)
+    digest = suffix(f"{key} of {spec(workload).get('template')}", _HASH_LENGTH)
     template, selector = spec(workload).get("template") or {}, spec(workload).get("selector") or {}
     label = {"pod-template-hash": digest}
     replica_set: Object = {
@@ -79,8 +80,8 @@ def _deployment(workload: Object, replicas: int | None) -> Expansion:
             },
         },
     }
-    replica_set = _owner(replica_set)
-    return Expansion(tuple(_copies(replica_set, _count(workload, replicas))), (_owner(workload), replica_set))
+    replica_set = _with_uid(replica_set)
+    return Expansion(tuple(_copies(replica_set, _count(workload, replicas))), (_with_uid(workload), replica_set))
 
 
 def _copies(owner: Object, count: int) -> Iterator[Object]:
@@ -116,7 +117,7 @@ def _stateful_set(workload: Object, replicas: int | None) -> Expansion:
             volume_claims.append({**resources.PERSISTENT_VOLUME_CLAIMS.type_meta, **template, "metadata": meta})
         extra = {"hostname": name, **({"volumes": volumes} if volumes else {})}
         pods.append({**pod, "spec": {**spec(pod), **extra}})
-    return Expansion(tuple(pods), (_owner(workload), *volume_claims))
+    return Expansion(tuple(pods), (_with_uid(workload), *volume_claims))
 
 
 def _job(workload: Object, replicas: int | None) -> Expansion:
@@ -175,6 +176,6 @@ def _uid(owner: Object) -> str:
     return str(metadata(owner).get("uid") or "/".join((owner["kind"].lower(), *key_of(owner))))
 
 
-def _owner(workload: Object) -> Object:
+def _with_uid(workload: Object) -> Object:
     """The workload itself, as a scheduler reads it to spread its Pods."""
     return {**workload, "metadata": {**metadata(workload), "uid": _uid(workload)}}

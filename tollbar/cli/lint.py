@@ -7,6 +7,7 @@ cluster can tell, such as a gate that another SchedulingGate there declares, is 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import click
 
@@ -29,8 +30,8 @@ from tollbar.model.fields import FieldError, invalid, required, unsupported
 from tollbar.model.objects import Object
 from tollbar.model.texts import counted
 
-_KINDS = ("TolerationRule", "PlacementRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
-_ADVISED = {"TolerationRule": rule_warnings, "PlacementRule": placement_warnings}
+_KINDS: Final = ("TolerationRule", "PlacementRule", "SchedulingGate", "WorkloadClaim", "PodQuota")
+_WARNINGS: Final = {"TolerationRule": rule_warnings, "PlacementRule": placement_warnings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ def advise(objects: Sequence[Located], cel: CelEngine) -> Iterator[Finding]:
     """The warnings about those of these objects that are valid."""
     for located in objects:
         kind = located.obj.get("kind")
-        if kind in _ADVISED:
-            for warning in _ADVISED[kind](located.obj, cel):
+        if kind in _WARNINGS:
+            for warning in _WARNINGS[kind](located.obj, cel):
                 yield _finding(located, located.obj["metadata"].get("name"), warning)
 
 

@@ -1,5 +1,7 @@
-"""A fake kubelet, without containers: Nodes that stay Ready, Pods that run as soon as they are bound and until their
-preStop hooks have slept, ResourceSlices.  What is added to the capacity of a Node becomes allocatable.
+"""A fake kubelet, without containers: Nodes that stay Ready, Pods that run, and ResourceSlices.
+
+Pods run as soon as they are bound, and until their preStop hooks have slept.  What is added to the capacity of a Node
+becomes allocatable.
 
 One instance serves any number of Nodes of any control plane.  When it stops, it removes everything it made and the Pods
 of its Nodes.
@@ -21,6 +23,7 @@ from tollbar.devplane import nodes
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
+from tollbar.runtime import pager
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
@@ -92,7 +95,7 @@ class FakeKubelet:
 
     async def remove_node(self, name: str) -> None:
         """Remove a Node of this kubelet with its Pods, devices and Lease."""
-        async for pod in self._pods(f"spec.nodeName={name}"):
+        async for pod in pager.every(self._client, PODS, field_selector=f"spec.nodeName={name}"):
             await self._remove(PODS, key_of(pod), grace_period_seconds=0)
         for node, driver in [key for key in self._slices if key[0] == name]:
             for each in self._slices.pop((node, driver))[1]:
@@ -214,11 +217,6 @@ class FakeKubelet:
                     await WRITE(self._apply, LEASES, nodes.lease(name, self._clock.now()))
                 except ApiError as error:
                     _log.warning("cannot renew a Lease", extra={"node": name, "error": str(error)})
-
-    async def _pods(self, field_selector: str) -> AsyncIterator[Object]:
-        async for page in self._pages(PODS, field_selector):
-            for pod in page["items"]:
-                yield pod
 
     async def _pages(self, resource: Resource, field_selector: str) -> AsyncIterator[Object]:
         more: str | None = ""

@@ -55,8 +55,8 @@ class Cluster:
     reads, or of versions that they are not read in.
 
     `now` is the time of the copy, in epoch seconds: ages count from it.  `gates` are the gate classes that are asked
-    about Pods: what they read is kept, too.  `configuration` is that of Tollbar's
-    processes, `scheduler_configuration` that of the scheduler: kube-scheduler's defaults unless given.
+    about Pods: what they read is kept, too.  `configuration` is that of Tollbar's processes, `scheduler_configuration`
+    that of the scheduler: kube-scheduler's defaults unless given.
     """
 
     def __init__(

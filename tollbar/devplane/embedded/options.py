@@ -106,7 +106,11 @@ def listing(query: Mapping[str, str], current: int) -> Listing:
 
 
 class Watching(NamedTuple):
-    """The revision that a watch starts after (None: with ADDED for all objects), and its timeout, 0 for none."""
+    """What a watch asks for.
+
+    It starts after `revision`, or with ADDED for all objects if that is None.  With `initial_end` a bookmark tells when
+    all of these were sent (`sendInitialEvents`).  It ends after `seconds`, or when the server likes if that is 0.
+    """
 
     revision: int | None
     initial_end: bool

@@ -4,15 +4,15 @@ Source: ValidateObjectMeta and ValidateObjectMetaUpdate, k8s.io/apimachinery/pkg
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from tollbar.devplane.embedded.validation.texts import each, unchanged, wrong
 from tollbar.model import names
 from tollbar.model.fields import FieldError, forbidden, invalid, required, too_long
 from tollbar.model.objects import Object, annotations_of, labels_of, metadata
 
-"""Bytes of all keys and values."""
-
-Naming = Callable[[str], list[str]]
+Naming: TypeAlias = Callable[[str], list[str]]
+"""The problems of a name, in words that go on after the name; none of a valid one."""
 
 
 def path_segment(value: str) -> list[str]:
