@@ -3,7 +3,8 @@
 Data goes to standard output (`emit`), everything else to standard error (`say`), so that `tollbar ... -o json | jq`
 works while progress is shown.
 
-A user's mistake, an unreachable cluster or a refusal by the API server is one line and exit code 1, never a traceback.
+A user's mistake, an unreachable cluster or a refusal by the API server is one line, never a traceback.  The exit code
+is 1, or 2 for wrong usage and for a file that cannot be read or written.
 The first Ctrl-C or SIGTERM cancels the command, whose `finally` blocks clean up; another one, a second later or more,
 interrupts the clean-up step that is running.
 """
@@ -18,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import click
@@ -107,6 +109,15 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     return kubeconfig_option(context_option(timeout(with_cluster)))
 
 
+class UnwritableFile(click.ClickException):
+    """A file cannot be written.  The exit code is 2, because 1 is the answer of some commands."""
+
+    exit_code = 2
+
+    def format_message(self) -> str:
+        return printable(self.message)
+
+
 class Interrupted(Exception):
     """The command was interrupted and has cleaned up."""
 
@@ -152,6 +163,15 @@ def reading() -> Iterator[Callable[[str, int], None]]:
         return
     with terminal.status("reading the cluster") as status:
         yield lambda kind, count: status.update(f"reading the cluster: {count:,} of kind {kind}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For a block that writes this file.  Raises UnwritableFile where the block raises OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise UnwritableFile(f"cannot write {path}: {error.strerror}") from error
 
 
 @asynccontextmanager

@@ -99,13 +99,11 @@ def command(cluster: console.Cluster, target: Path) -> None:
     In a directory every kind has a file of its own.  The exit code is 3 when a kind may not be read: the dump says so.
     """
     dump = console.run(_take(cluster))
-    try:
+    with console.writing(target):
         if str(target) == "-":
             sys.stdout.buffer.writelines(clusterdump.encoded(dump))
         else:
             clusterdump.write(dump, target)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {target}: {error.strerror}") from error
     numbers = Counter(str(item["kind"]) for item in dump.items)
     console.say(
         ", ".join(f"{numbers[kind]} {KINDS[kind].resource.plural}" for kind in KINDS if numbers[kind]) or "empty"

@@ -150,7 +150,8 @@ def command(
     the files bring besides Pods is there first. Deployments, StatefulSets, Jobs and other workloads stand for their
     Pods. Simulated time passes at once. Nothing is written to any cluster.
 
-    Exit code 0: every Pod has a Node, or --replicas max was asked, 1: some have none, 2: something cannot be read.
+    Exit code 0: every Pod has a Node, or --replicas max was asked, 1: some have none, 2: something cannot be read or
+    written.
     """
     if base is not None and live:
         raise click.UsageError("--cluster and --live are two clusters: give one")
@@ -176,7 +177,8 @@ def command(
     except ConfigError as error:
         raise _refused(scheduler_config, error) from None
     if record is not None and records is not None:
-        _write(record, outcome.snapshot)
+        with console.writing(record):
+            record.write_bytes(orjson.dumps(outcome.snapshot))
         if records.notice:
             console.say(f"{record}: {records.notice}")
     if html is not None:
@@ -207,13 +209,6 @@ def _configured(path: Path | None) -> SchedulerConfiguration:
 def _refused(path: Path | None, error: ConfigError) -> Unreadable:
     """A configuration that the scheduler, or one of its plugins, does not take."""
     return Unreadable(f"{path}: {str(error).splitlines()[0]}")
-
-
-def _write(target: Path, snapshot: Object | None) -> None:
-    try:
-        target.write_bytes(orjson.dumps(snapshot))
-    except OSError as error:
-        raise click.ClickException(f"cannot write {target}: {error.strerror}") from error
 
 
 def page_of(outcome: Outcome, wanted: Plan, scheduler: SchedulerConfiguration) -> Page:

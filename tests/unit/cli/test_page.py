@@ -482,6 +482,6 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     assert target.read_text().startswith("<!doctype html>")
     done = CliRunner().invoke(main, ["simulate", "-f", "-", "--html", str(tmp_path / "no" / "x")], input=given)
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (
-        1,
+        2,
         f"Error: cannot write {tmp_path}/no/x: No such file or directory",
     )

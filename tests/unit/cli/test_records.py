@@ -119,5 +119,5 @@ def test_the_command_writes_what_the_page_imports(tmp_path: Path) -> None:
     assert found["pods"][0]["metadata"]["annotations"][f"{PREFIX}selected-node"] == "a"
     assert registry.configuration(found["schedulerConfig"]).profiles[0].scheduler_name == "default-scheduler"
     refused = CliRunner().invoke(main, ["simulate", "-f", "-", "--explain", str(tmp_path / "x" / "y")], input=given)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert refused.stderr.splitlines()[-1].startswith("Error: cannot write ")

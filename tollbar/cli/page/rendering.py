@@ -14,6 +14,7 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tollbar.cli import console
 from tollbar.cli.page.values import Page, Segment
 from tollbar.model.fields import printable
 
@@ -54,11 +55,9 @@ def html(page: Page) -> str:
 
 
 def write(path: Path, page: Page) -> None:
-    """Raises ClickException for a file that cannot be written."""
-    try:
+    """Raises UnwritableFile."""
+    with console.writing(path):
         path.write_text(html(page), encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error
 
 
 def _shown(value: object) -> object:
