@@ -13,7 +13,7 @@ from tollbar.decide.pods.package import Missing
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import remedy_of
-from tollbar.explain.devices import deallocated
+from tollbar.explain.devicechanges import deallocated
 from tollbar.explain.values import Remedy
 from tollbar.model import claims, pods
 from tollbar.model.claims import Unresolved

@@ -3,10 +3,9 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from tollbar.decide.claims import devicetolerations
 from tollbar.dra.allocator import Allocator, Failed
 from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, unusable_pools
 from tollbar.dra.inventory import PoolState
@@ -14,11 +13,12 @@ from tollbar.dra.requests import Request
 from tollbar.dra.state import AllocatedState
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, NODES_LOOKED_AT, Change, Group, Rejection, named
+from tollbar.explain.devicechanges import changes_for, completed, deallocated, fewer, holders_of, loosened, unselective
 from tollbar.explain.values import DeviceGroup
 from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
-from tollbar.model.objects import Key, Object, key_of, spec
-from tollbar.model.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.objects import Object, key_of
+from tollbar.model.resources import NODES, RESOURCE_CLAIMS
 from tollbar.model.steps import result_of
 from tollbar.model.texts import counted
 from tollbar.offline import Cluster
@@ -127,7 +127,7 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         what = (
             f"{group.on}: some ResourceSlices of {named('pool', incomplete)} are missing, so that it gives no devices"
         )
-        yield _rejection(Cause.POOL_INCOMPLETE, what, _completed(cluster, unusable))
+        yield _rejection(Cause.POOL_INCOMPLETE, what, completed(cluster, unusable))
     if not asked:
         yield Rejection(Cause.OTHER_PLUGIN, f"{group.on}: {group.plugin}: {group.reason}", "", "see the text")
     elif best and not best[0].short:
@@ -154,7 +154,7 @@ def groups(cluster: Cluster, pod: Object, nodes: Sequence[str]) -> tuple[DeviceG
             detail=detail,
             count=len(devices),
             devices=tuple(map(str, list(devices)[:MOST])),
-            holders=tuple(dict.fromkeys(str(key) for key in _holders(cluster, devices)))[:MOST],
+            holders=tuple(dict.fromkeys(str(key) for key in holders_of(cluster, devices)))[:MOST],
         )
         for (request, why, detail), devices in found.items()
     )
@@ -235,9 +235,9 @@ def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejectio
         texts = list(dict.fromkeys(each.detail for each in details if each.detail))
         what += f" ({'; '.join(texts[:MOST])})" if texts else ""
     if cause in (Cause.DEVICE_TAKEN, Cause.CAPACITY_EXHAUSTED):
-        holders = list(dict.fromkeys(str(key) for key in _holders(cluster, [each.device for each in details])))
+        holders = list(dict.fromkeys(str(key) for key in holders_of(cluster, [each.device for each in details])))
         what += f", held by {named('ResourceClaim', holders)}" if holders else ""
-    changes = [*_changes(cluster, cause, request, details), *_fewer(cluster, cause, request, counts, most)]
+    changes = [*changes_for(cluster, cause, request, details), *fewer(cluster, cause, request, counts, most)]
     return _rejection(cause, what, tuple(changes))
 
 
@@ -267,7 +267,7 @@ def _together(
     if wanted > most:
         at_most = "at most " if len(nodes) > 1 else ""
         return _rejection(Cause.TOO_FEW_DEVICES, f"{what}: {wanted} in all; one Node has {at_most}{most} that match")
-    return _rejection(Cause.CONSTRAINT, f"{what}: {why}", tuple(_loosened(cluster, first)))
+    return _rejection(Cause.CONSTRAINT, f"{what}: {why}", tuple(loosened(cluster, first)))
 
 
 def _rejection(cause: Cause, what: str, changes: tuple[Change, ...] = ()) -> Rejection:
@@ -291,191 +291,10 @@ def _wanted(asked: Sequence[Request]) -> str:
     return "; ".join(map(_asks, asked[:MOST]))
 
 
-def _holders(cluster: Cluster, devices: Iterable[DeviceId]) -> Iterator[Key]:
-    for device in devices:
-        for holder in cluster.scheduler.dra.claims.holders(device):
-            yield holder.claim
-
-
-# What may help.
-
-
-def _changes(cluster: Cluster, cause: Cause, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
-    match cause:
-        case Cause.DEVICE_TAKEN | Cause.CAPACITY_EXHAUSTED:
-            yield from _given_up(cluster, cause, _holders(cluster, (each.device for each in details)))
-        case Cause.COUNTERS_EXHAUSTED:
-            yield from _given_up(cluster, cause, _of_pools(cluster, details))
-        case Cause.DEVICE_TAINTED:
-            yield from _untainted(cluster, request, details)
-        case Cause.NO_DEVICE_MATCHES:
-            yield from _unselective(cluster, cause, request)
-
-
-def _loosened(cluster: Cluster, asked: Sequence[Request]) -> Iterator[Change]:
-    """Each claim without its constraints, and each request for one device less."""
-    for claim in {key_of(each): each for request in asked if (each := _claim_of(cluster, request))}.values():
-        if (spec(claim).get("devices") or {}).get("constraints"):
-            put = {**claim, "spec": {**spec(claim), "devices": {**spec(claim)["devices"], "constraints": []}}}
-            yield Change(Cause.CONSTRAINT, f"claim {key_of(claim)} has no constraints", put=(put,))
-    for request in asked[:MOST]:
-        if request.count is not None and request.count > 1:
-            text = f"{request.label} asks for {request.count - 1} instead of {request.count}"
-            yield Change(Cause.CONSTRAINT, text, put=_with_request(cluster, request, count=request.count - 1))
-
-
-def _fewer(cluster: Cluster, cause: Cause, request: Request, counts: Counter[Exclusion], most: int) -> Iterator[Change]:
-    """As many as are free, and as many as match on one Node."""
-    for count in dict.fromkeys((counts[Exclusion.FREE], most)):
-        if request.count is not None and 0 < count < request.count:
-            text = f"{request.label} asks for {count} instead of {request.count}"
-            yield Change(cause, text, put=_with_request(cluster, request, count=count))
-
-
-def _given_up(cluster: Cluster, cause: Cause, holders: Iterable[Key]) -> Iterator[Change]:
-    """Each holder without its devices."""
-    for key in list(dict.fromkeys(holders))[:MOST]:
-        claim = cluster.get(RESOURCE_CLAIMS, key.name, key.namespace)
-        if claim is not None:
-            users = [str(each.get("name")) for each in claims.reserved_for(claim)]
-            by = f" (used by {', '.join(users[:MOST])})" if users else ""
-            yield Change(cause, f"ResourceClaim {key}{by} gives up its devices", put=(deallocated(claim),))
-
-
-def deallocated(claim: Object) -> Object:
-    status = {
-        name: value
-        for name, value in (claim.get("status") or {}).items()
-        if name not in ("allocation", "devices", "reservedFor")
-    }
-    return {**claim, "status": status}
-
-
-def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
-    """The claims that hold devices of these pools."""
-    pools = {(each.device.driver, each.device.pool) for each in details}
-    state = cluster.scheduler.dra.claims.state
-    held = sorted(each for each in (*state.devices, *state.shares) if (each.driver, each.pool) in pools)
-    return _holders(cluster, held)
-
-
-def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
-    """Without each DeviceTaintRule that has such a taint; without the taint in the slice; with a toleration."""
-    texts = {each.detail for each in details}
-    for rule in cluster.objects(DEVICE_TAINT_RULES):
-        taint = spec(rule).get("taint") or {}
-        if f"{taint.get('key')}" in {text.partition(":")[0].partition("=")[0] for text in texts}:
-            text = f"DeviceTaintRule {key_of(rule).name} is gone"
-            yield Change(Cause.DEVICE_TAINTED, text, without=(rule,))
-    tainted = {each.device for each in details}
-    for obj in cluster.objects(RESOURCE_SLICES):
-        body = spec(obj)
-        pool = (body.get("pool") or {}).get("name")
-        named_here = [
-            each["name"]
-            for each in body.get("devices") or ()
-            if each.get("taints") and DeviceId(str(body.get("driver")), str(pool), each["name"]) in tainted
-        ]
-        if named_here:
-            clean = [
-                {key: value for key, value in each.items() if key != "taints" or each["name"] not in named_here}
-                for each in body["devices"]
-            ]
-            put = {**obj, "spec": {**body, "devices": clean}}
-            text = f"the driver takes the taint from {named('device', named_here)}"
-            yield Change(Cause.DEVICE_TAINTED, text, put=(put,))
-    yield from _with_rules(cluster, request)
-    tolerating = [*request.tolerations, {"operator": "Exists"}]
-    yield Change(
-        Cause.DEVICE_TAINTED,
-        f"{request.label} tolerates {', '.join(sorted(texts)[:MOST])}",
-        put=_with_request(cluster, request, tolerations=tolerating),
-    )
-
-
-def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
-    """The claim made anew, if a rule gives this request tolerations that it has not: its spec is immutable."""
-    claim = _claim_of(cluster, request)
-    if claim is None:
-        return
-    facts = cluster.gatherer.device_toleration_facts({**claim, **RESOURCE_CLAIMS.type_meta})
-    modes = {rule.name: rule.mode for rule in facts.rules}
-    enforced = tuple(replace(rule, mode="Enforce") for rule in facts.rules)
-    plan = devicetolerations.decide(replace(facts, rules=enforced))
-    names = [each.rule for each in plan.additions if each.request == request.full_name]
-    if names:
-        audits = [name for name in names if modes[name] == "Audit"]
-        first = f"{named('rule', audits)} in force instead of in Audit, " if audits else ""
-        text = f"{first}the claim made anew, with the tolerations of {named('rule', names)}"
-        yield Change(Cause.DEVICE_TAINTED, text, put=(plan.obj,))
-
-
 def without_selectors(cluster: Cluster, pod: Object) -> tuple[Change, ...]:
     """What may help where a selector fails, whichever it is: the requests with selectors, each without."""
     selective = [each for each in requests(cluster, pod) if each.selectors]
-    return tuple(change for each in selective[:MOST] for change in _unselective(cluster, Cause.SELECTOR_FAILED, each))
-
-
-def _unselective(cluster: Cluster, cause: Cause, request: Request) -> Iterator[Change]:
-    """A request without its own selectors, without those of its class, and without capacity."""
-    own = [each for each in request.selectors if each.origin.startswith("claim ")]
-    if own:
-        text = f"{request.label} has no selectors of its own"
-        yield Change(cause, text, put=_with_request(cluster, request, selectors=[]))
-    if len(own) < len(request.selectors):
-        name = key_of(request.device_class).name
-        from_class = {**request.device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
-        put = {**from_class, "spec": {**spec(request.device_class), "selectors": []}}
-        yield Change(cause, f"DeviceClass {name} selects every device", put=(put,))
-    if request.capacity:
-        text = f"{request.label} asks for no capacity"
-        yield Change(cause, text, put=_with_request(cluster, request, capacity=None))
-
-
-def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple[Object, ...]:
-    """The claim with other fields in this request; claims are immutable, so it takes a new one."""
-    claim = _claim_of(cluster, request)
-    if claim is None:
-        return ()
-    changed = [_changed(each, request, fields) for each in claims.requests_of(claim)]
-    body = spec(claim)
-    return ({**claim, "spec": {**body, "devices": {**body["devices"], "requests": changed}}},)
-
-
-def _claim_of(cluster: Cluster, request: Request) -> Object | None:
-    """None for the claim of extended resources, which is not there yet."""
-    namespace, _, name = request.label.removeprefix("claim ").partition(",")[0].partition("/")
-    return cluster.get(RESOURCE_CLAIMS, name, namespace)
-
-
-def _changed(given: Object, request: Request, fields: dict[str, object]) -> Object:
-    if given.get("name") != request.name:
-        return given
-    if not request.is_alternative:
-        return {**given, "exactly": {**(given.get("exactly") or {}), **fields}}
-    alternatives = [
-        {**each, **fields} if f"{request.name}/{each['name']}" == request.full_name else each
-        for each in given["firstAvailable"]
-    ]
-    return {**given, "firstAvailable": alternatives}
-
-
-def _completed(cluster: Cluster, unusable: Iterable[object]) -> tuple[Change, ...]:
-    """The slices that are there are all of the pool."""
-    pools = set(unusable)
-    by_pool: dict[tuple[str, str], list[Object]] = {}
-    for obj in cluster.objects(RESOURCE_SLICES):
-        body = spec(obj)
-        pool = (str(body.get("driver")), str((body.get("pool") or {}).get("name")))
-        if pool in pools:
-            by_pool.setdefault(pool, []).append(obj)
-    put = [
-        {**obj, "spec": {**spec(obj), "pool": {**spec(obj)["pool"], "resourceSliceCount": len(slices)}}}
-        for slices in by_pool.values()
-        for obj in slices
-    ]
-    pools_text = named("pool", ["/".join(pool) for pool in by_pool])
-    return (Change(Cause.POOL_INCOMPLETE, f"what is published of {pools_text} is all of it", put=tuple(put)),)
+    return tuple(change for each in selective[:MOST] for change in unselective(cluster, Cause.SELECTOR_FAILED, each))
 
 
 def _elsewhere(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
