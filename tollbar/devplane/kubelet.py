@@ -65,7 +65,10 @@ class FakeKubelet:
         await self.stop()
 
     async def stop(self) -> None:
-        """Remove the Nodes with their Pods, Leases and ResourceSlices.  Does nothing the second time."""
+        """Remove the Nodes with their Pods, Leases and ResourceSlices.  Does nothing the second time.
+
+        Raises the first ApiError when every Node was tried.
+        """
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -74,8 +77,14 @@ class FakeKubelet:
             with suppress(asyncio.CancelledError):
                 await runner
         finally:
+            refused: list[ApiError] = []
             for name in sorted(self._nodes):
-                await self.remove_node(name)
+                try:
+                    await self.remove_node(name)
+                except ApiError as error:
+                    refused.append(error)
+            if refused:
+                raise refused[0]
 
     async def add_node(self, wanted: NodeSpec) -> None:
         """Register a Ready Node.  Raises AlreadyExists when there is one of that name."""
