@@ -18,7 +18,6 @@ from tollbar.cli.expansion import expand
 from tollbar.cli.manifests import STDIN, Located, Unreadable
 from tollbar.cli.reduction import KINDS
 from tollbar.devplane.embedded import decoding
-from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kinds
 from tollbar.model import resources
 from tollbar.model.fields import quoted
@@ -202,10 +201,9 @@ class _Checker:
             return
         try:
             decoding.check_types(kind, obj)
-        except Refused as error:
-            path = _FIELD.search(error.message)
-            said = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
-            raise _unreadable(located, below + path[1] if path else "", said.removeprefix("json: ")) from None
+        except decoding.Undecodable as error:
+            path = _FIELD.search(error.why)
+            raise _unreadable(located, below + path[1] if path else "", error.why.removeprefix("json: ")) from None
         status = obj.pop("status", None)  # of a cluster, and perhaps of a newer one
         for unknown in decoding.drop_unknown(kind, obj):
             raise _unreadable(located, below + unknown, f'unknown field "{below}{unknown}"')

@@ -35,6 +35,16 @@ _TIMES: Final = {
 }
 
 
+class Undecodable(Refused):
+    """400: a body is not an object of its kind.  `why` says what is wrong with it, without the kind."""
+
+    def __init__(self, kind: Kind, why: str) -> None:
+        res = kind.resource
+        said = f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}'
+        super().__init__(400, "BadRequest", said)
+        self.why = why
+
+
 def parse(body: bytes) -> tuple[Any, list[str]]:
     """The decoded JSON, and a warning for every duplicate key.  Raises ValueError."""
     duplicates: list[str] = []
@@ -74,14 +84,14 @@ def check_kind(kind: Kind, obj: Object) -> None:
 
 
 def check_types(kind: Kind, obj: Object) -> None:
-    """Check that every known field has its type.  Raises Refused (400)."""
+    """Check that every known field has its type.  Raises Undecodable."""
     if not isinstance(obj.get("metadata", {}), dict | None):
-        raise unreadable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
+        raise Undecodable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
     shape = kind.shape
     for member in obj if not kind.custom else ("metadata",):
         child = shape.child(member)
         if child is not None and (problem := mistyped(obj.get(member), child, member)):
-            raise unreadable(kind, problem)
+            raise Undecodable(kind, problem)
 
 
 def check_body(name: str, obj: Object) -> None:
@@ -99,12 +109,6 @@ def drop_unknown(kind: Kind, obj: Object) -> list[str]:
         _prune(obj["metadata"], shapes.METADATA, "metadata", paths)
         paths += kind.strategy.prune(obj)
     return paths
-
-
-def unreadable(kind: Kind, why: str) -> Refused:
-    """The refusal of a body that is not an object of the kind."""
-    res = kind.resource
-    return bad_request(f'{res.kind} in version "{res.version}" cannot be handled as a {res.kind}: {why}')
 
 
 def mistyped(value: Any, shape: Shape, path: str) -> str:

@@ -271,12 +271,12 @@ def _resets(kind: Kind, subresource: str) -> tuple[str, ...]:
 
 
 def _decode(write: Write, obj: Object) -> list[str]:
-    """Check types and drop unknown fields; returns warnings.  Raises Refused (400)."""
+    """Check types and drop unknown fields; returns warnings.  Raises Undecodable."""
     decoding.check_types(write.kind, obj)
     unknown = [f'unknown field "{path}"' for path in decoding.drop_unknown(write.kind, obj)]
     problems = [*write.duplicates, *unknown]
     if problems and write.options.validation == "Strict":
-        raise decoding.unreadable(write.kind, f"strict decoding error: {', '.join(problems)}")
+        raise decoding.Undecodable(write.kind, f"strict decoding error: {', '.join(problems)}")
     return problems if write.options.validation == "Warn" else []
 
 
@@ -285,9 +285,8 @@ def _decode_patched(write: Write, obj: Object) -> list[str]:
     shown = orjson.dumps(obj).decode()
     try:
         return _decode(write, obj)
-    except Refused as error:
-        why = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
-        raise errors.invalid("", "", "", [wrong("patch", shown, why)]) from error
+    except decoding.Undecodable as error:
+        raise errors.invalid("", "", "", [wrong("patch", shown, error.why)]) from error
 
 
 def _raise_invalid(kind: Kind, obj: Object, causes: Sequence[FieldError]) -> None:
