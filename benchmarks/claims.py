@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from parity.dsl import FINALIZER, allocation, asking, entry_of
-from parity.sides import UPSTREAM, replacing
+from parity.sides import UPSTREAM
+from planes.replacing import permit
 from processes.stack import CONTROLLERS
 
 from benchmarks import objects
@@ -85,7 +86,7 @@ def _upstream(*limits: str) -> Contender:
 def _tollbar() -> Contender:
     @asynccontextmanager
     async def running(stage: Stage) -> AsyncGenerator[int, None]:
-        replacing(stage.stack)
+        permit(stage.stack.plane.kubectl)
         process = await asyncio.to_thread(stage.stack.controllers, claims="Replace", log__verbosity=0)
         yield process.child.pid
         await asyncio.to_thread(process.stop)

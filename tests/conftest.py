@@ -15,7 +15,7 @@ import gc
 import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,9 +23,9 @@ from typing import Protocol
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
-from planes import scheduling
 from planes.objects import fresh_namespace
 from planes.parameters import KUBERNETES, unavailable
+from planes.scheduling import scheduled
 
 from tollbar.cel.core.schema import types
 from tollbar.cel.syntax.parser import parse
@@ -35,7 +35,6 @@ from tollbar.devplane.embedded.launcher import EmbeddedPlane
 from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.plane import PlaneError
 from tollbar.devplane.real.build import locate
-from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.devplane.real.oracle import Oracle
 from tollbar.runtime.client import Client
@@ -124,11 +123,11 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
 
 @pytest.fixture(scope="session")
 def oracle(binaries: Binaries) -> Oracle:
-    """Kubernetes' own CEL environments and allocator.  Skips with binaries that were built elsewhere."""
+    """What Kubernetes' own code answers.  Binaries that were built elsewhere have none."""
     try:
         return Oracle.of(binaries)
     except BuildError as error:
-        pytest.skip(str(error))
+        unavailable(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -141,14 +140,12 @@ def real_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         kubeconfig = Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
         yield ExistingPlane(kubeconfig, Kubectl(("kubectl",), kubeconfig, directory / "cache"), directory)
         return
-    try:
-        running = RealPlane(request.getfixturevalue("binaries"), directory, Options(scheduler=not scheduling.OURS))
-        running.start()
-    except (BuildError, PlaneError) as error:
-        unavailable(f"no real control plane: {error}")
-    with scheduling.in_place_of_kube_scheduler(running) if scheduling.OURS else nullcontext():
+    with ExitStack() as until_the_end:
+        try:
+            running = until_the_end.enter_context(scheduled(request.getfixturevalue("binaries"), directory))
+        except (BuildError, PlaneError) as error:
+            unavailable(f"no real control plane: {error}")
         yield running
-    running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from contract.api import Api, Refusal, told, until
 from contract.objects import SERVICE_ACCOUNTS, lease, made, pod
 from controlplane.starting import left_by_a_killed_owner, tollbar
 from planes.access import Access
-from planes.parameters import since
+from planes.parameters import needs_kubectl, since
 
 from tollbar.devplane import process, state
 from tollbar.devplane.binaries import DEFAULT_VERSION
@@ -142,8 +142,7 @@ def test_its_structures_are_those_of_the_real_api_server(plane: Plane, monkeypat
 
 
 def test_kubectl_knows_its_kinds_and_their_fields(embedded: EmbeddedPlane) -> None:
-    if not embedded.has_kubectl:
-        pytest.skip("no kubectl")
+    needs_kubectl(embedded)
 
     explained = embedded.kubectl("explain", "pods.spec.schedulingGates")
 

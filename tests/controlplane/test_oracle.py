@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from planes.parameters import since
 
-from tollbar.devplane.binaries import DEFAULT_VERSION, Binaries
+from tollbar.devplane.binaries import DEFAULT_VERSION
 from tollbar.devplane.real.oracle import Oracle, OracleError
 from tollbar.model.objects import Object
 
@@ -42,11 +42,6 @@ ANSWERS: dict[str, tuple[Object, Object]] = {
     ),
     "an error": ({"expression": "1 / 0"}, {"outcome": "error", "message": "division by zero", "value": None}),
 }
-
-
-@pytest.fixture(scope="module")
-def oracle(binaries: Binaries) -> Oracle:
-    return Oracle.of(binaries)
 
 
 @pytest.mark.parametrize(("request_", "want"), ANSWERS.values(), ids=ANSWERS)

@@ -15,8 +15,9 @@ from e2e.workloads import Shared, deployment, for_web
 from objects.builders import Pod
 from planes.objects import Cluster
 from planes.parameters import since
-from planes.podgroups import FLAGS, NONE_BEFORE, serving_pod_groups
+from planes.podgroups import FLAGS, NONE_BEFORE
 from planes.replacing import OFF, RIGHTS, namespace_of, restarted_with, start
+from planes.scheduling import scheduled
 from processes.stack import ROOT, Stack, eventually, installed
 from processes.transcripts import play
 
@@ -46,7 +47,7 @@ def grouped(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
     directory = tmp_path_factory.mktemp("grouped")
     (directory / "stack").mkdir()
     with (
-        serving_pod_groups(binaries, directory / "plane") as plane,
+        scheduled(binaries, directory / "plane", FLAGS) as plane,
         installed(plane, directory / "stack") as stack,
     ):
         plane.kubectl("apply", "--server-side", "-f", str(RIGHTS), "-f", str(POLICY))

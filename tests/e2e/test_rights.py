@@ -19,9 +19,10 @@ from objects.builders import Built, claim, device_class, pod_group, toleration_r
 from planes.objects import RESERVED, Cluster, a_ready_rule, as_written, gpu_rule
 from planes.parameters import is_before
 from planes.parameters import since as since_version
-from planes.podgroups import FLAGS, NONE_BEFORE, serving_pod_groups
+from planes.podgroups import FLAGS, NONE_BEFORE
 from planes.replacing import BEGUN, OFF, restarted_with
 from planes.replacing import RIGHTS as OF_CLAIMS
+from planes.scheduling import scheduled
 from processes.stack import CONTROLLERS, ROOT, SCHEDULER, WEBHOOK, Stack, eventually
 
 from tollbar.api import webhooks
@@ -94,7 +95,7 @@ def plane(
     if not GROUPS:
         yield request.getfixturevalue("real_plane")
         return
-    with serving_pod_groups(binaries, tmp_path_factory.mktemp("grouped")) as own:
+    with scheduled(binaries, tmp_path_factory.mktemp("grouped"), FLAGS) as own:
         yield own
 
 

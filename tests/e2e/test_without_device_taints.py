@@ -5,14 +5,13 @@ That is the default of Kubernetes before 1.36.  Where the server is newer, the f
 
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 from e2e.workloads import Shared, deployment, for_web
 from objects.builders import device_class, toleration_rule
-from planes import scheduling
 from planes.objects import Cluster, provenance
 from planes.parameters import is_before, since
+from planes.scheduling import scheduled
 from processes.stack import Stack, eventually, installed
 
 from tollbar import wellknown
@@ -20,7 +19,6 @@ from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER, SCHEDULER
 from tollbar.devplane.nodes import NodeSpec
-from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.model.objects import Object, annotations_of
 
@@ -39,11 +37,7 @@ DROPPED = "the API server drops tolerations of devices (feature gate DRADeviceTa
 
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlane]:
-    options = Options(scheduler=not scheduling.OURS, flags=FLAGS)
-    with (
-        RealPlane(binaries, tmp_path_factory.mktemp("plane"), options) as running,
-        scheduling.in_place_of_kube_scheduler(running) if scheduling.OURS else nullcontext(),
-    ):
+    with scheduled(binaries, tmp_path_factory.mktemp("plane"), FLAGS) as running:
         yield running
 
 

@@ -20,7 +20,8 @@ from faultproxy.everything import CLAIMS, everything
 from faultproxy.faults import Fault
 from history.claims import wrongs
 from history.lifecycles import KINDS, lives
-from parity.sides import Ours, replacing
+from parity.sides import Ours
+from planes.replacing import OFF, permit
 from processes.stack import installed
 
 from tollbar.devplane.binaries import Binaries
@@ -68,13 +69,13 @@ class Disturbed:
 @pytest.fixture(scope="module")
 def disturbed(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disturbed]:
     directory = tmp_path_factory.mktemp("claims")
-    options = Options(flags={CONTROLLER_MANAGER: ("--controllers=*,-resourceclaim-controller",)})
+    options = Options(flags={CONTROLLER_MANAGER: (OFF,)})
     with (
         RealPlane(binaries, directory / "plane", options) as plane,
         installed(plane, directory) as stack,
         FaultProxy(plane.kubeconfig, directory / "proxy", seed=1) as proxy,
     ):
-        replacing(stack)
+        permit(plane.kubectl)
         through = replace(stack, plane=ProxiedPlane(plane, proxy), running={})
         side = Ours(through)
         try:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from faultproxy import Delay, FaultProxy, Hang, ProxiedPlane, Refuse, Rule, Slow
-from parity.sides import replacing
 from planes.objects import Cluster
-from planes.replacing import BEGUN, OFF, namespace_of
+from planes.replacing import BEGUN, OFF, namespace_of, permit
 from processes.stack import Process, Stack, eventually, installed
 
 from tollbar.devplane.binaries import Binaries
@@ -35,7 +34,7 @@ def asked(namespace: str) -> Rule:
 def stack(binaries: Binaries, tmp_path: Path) -> Iterator[Stack]:
     options = Options(flags={CONTROLLER_MANAGER: (OFF,)})
     with RealPlane(binaries, tmp_path / "plane", options) as plane, installed(plane, tmp_path) as stack:
-        replacing(stack)
+        permit(plane.kubectl)
         yield stack
 
 

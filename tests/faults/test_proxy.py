@@ -25,6 +25,7 @@ from faultproxy import (
 )
 from faultproxy.faults import Fault
 from planes.objects import RESERVED, Cluster, a_ready_rule, fresh_namespace, gpu_rule
+from planes.parameters import needs_kubectl
 from processes.stack import Stack, eventually, installed
 
 from tollbar.model.objects import Object
@@ -105,8 +106,7 @@ WHERE = [
 def target(request: pytest.FixtureRequest) -> Any:
     """A plane, by the name of its fixture."""
     found = request.getfixturevalue(request.param)
-    if not getattr(found, "has_kubectl", True):
-        pytest.skip("needs kubectl")
+    needs_kubectl(found)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from integration.following import until_kubectl_knows
-from planes.parameters import PLANES, unavailable
+from planes.parameters import PLANES, needs_kubectl
 from processes.stack import ROOT, delete_definitions
 
 from tollbar.api import crds
@@ -20,8 +20,7 @@ Render = Callable[[str], list[dict[str, Any]]]
 @pytest.fixture(scope="session", params=PLANES)
 def plane(request: pytest.FixtureRequest) -> Any:
     found = request.getfixturevalue(request.param)
-    if request.param == "embedded" and not found.has_kubectl:
-        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+    needs_kubectl(found)
     return found
 
 

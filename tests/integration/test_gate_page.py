@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planes.parameters import unavailable
+from planes.parameters import needs_kubectl
 from plugins import examples
 from processes.transcripts import BLOCK
 
@@ -73,8 +73,7 @@ def program(folder: Path, name: str, command: str) -> None:
 @pytest.fixture
 def shell(embedded: Any, tmp_path: Path) -> Iterator[Shell]:
     """In a folder where .venv has Tollbar; pip does nothing, the package is declared as pip would declare it."""
-    if not embedded.has_kubectl:
-        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+    needs_kubectl(embedded)
     python = shlex.quote(sys.executable)
     programs, installed = tmp_path / ".venv" / "bin", tmp_path / "installed"
     programs.mkdir(parents=True)

@@ -14,8 +14,8 @@ import pytest
 from objects.builders import template
 from planes.loading import VOLUME
 from planes.objects import a_pod, as_written
-from planes.parameters import PLANES, unavailable
-from planes.replacing import RIGHTS, replacing, start
+from planes.parameters import PLANES, needs_kubectl
+from planes.replacing import permit, replacing, start
 from processes.measuring import most_memory
 from processes.stack import Process, Stack, installed
 
@@ -57,12 +57,11 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stack]:
 @contextmanager
 def replacing_embedded(directory: Path) -> Iterator[Stack]:
     with EmbeddedPlane(directory / "plane", claims=False) as plane:
-        if not plane.has_kubectl:
-            unavailable("no kubectl: build the real control plane once, or put one on the PATH")
+        needs_kubectl(plane)
         (directory / "stack").mkdir()
         given: Any = plane
         with installed(given, directory / "stack") as stack:
-            plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
+            permit(plane.kubectl)
             start(stack)
             yield stack
 

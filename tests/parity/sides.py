@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from planes.podgroups import GATES, SERVED
-from planes.replacing import RIGHTS, start
+from planes.replacing import permit, start
 from processes.stack import CONTROLLERS, Process, Stack, installed
 
 from tollbar.devplane.binaries import Binaries
@@ -70,11 +70,6 @@ class Sides(NamedTuple):
     ours: Side
 
 
-def replacing(stack: Stack) -> None:
-    """Grant what `claims: Replace` needs."""
-    stack.plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
-
-
 @contextmanager
 def upstream(binaries: Binaries, directory: Path, *, groups: bool = False, limits: bool = True) -> Iterator[Side]:
     with RealPlane(binaries, directory / "plane", _options(groups=groups, limits=limits)) as plane:
@@ -85,7 +80,7 @@ def upstream(binaries: Binaries, directory: Path, *, groups: bool = False, limit
 def ours(binaries: Binaries, directory: Path, *, groups: bool = False, limits: bool = True) -> Iterator[Side]:
     options = _options(WITHOUT, groups=groups, limits=limits)
     with RealPlane(binaries, directory / "plane", options) as plane, installed(plane, directory) as stack:
-        replacing(stack)
+        permit(plane.kubectl)
         side = Ours(stack)
         side.up()
         yield side

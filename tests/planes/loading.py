@@ -137,9 +137,6 @@ class Service(Beside):
             return
         task = asyncio.current_task()
         assert task is not None
-        if not self._endpoints:
-            writer.transport.abort()  # it is refused, as kube-proxy does for a Service that has none
-            return
         port = self._open[task] = random.choice(list(self._endpoints.values()))
         try:
             if port in self._gone:

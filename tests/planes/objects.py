@@ -1,4 +1,4 @@
-"""Objects of the end-to-end lane, as users write them: classes, claims, rules and Pods in one namespace."""
+"""Objects on a plane, as users write them: classes, claims, rules and Pods in one namespace."""
 
 import json
 import subprocess

@@ -4,7 +4,7 @@ The real one is of the Kubernetes minor that TOLLBAR_KUBERNETES names, such as 1
 """
 
 import os
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -41,6 +41,12 @@ def is_before(minor: str) -> bool:
     """Whether the real control plane is older than this."""
     own, other = (tuple(map(int, version.split("."))) for version in (KUBERNETES, minor))
     return own < other
+
+
+def needs_kubectl(plane: Any) -> None:
+    """For what types kubectl: the embedded plane brings none, and can do without."""
+    if not getattr(plane, "has_kubectl", True):
+        unavailable("no kubectl: build the real control plane once, or put one on the PATH")
 
 
 def unavailable(why: str) -> NoReturn:

@@ -1,17 +1,17 @@
 """Planes without kube-controller-manager's claim controller, with ours in its place: `claims: Replace`."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from processes.stack import ROOT, Stack, eventually, installed
 
-from planes import scheduling
 from planes.objects import make_namespace
+from planes.scheduling import scheduled
 from tollbar.devplane.binaries import Binaries
+from tollbar.devplane.kubectl import Kubectl
 from tollbar.devplane.layout import CONTROLLER_MANAGER
-from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
 OFF = "--controllers=*,-resourceclaim-controller"
@@ -26,16 +26,19 @@ def replacing(
     """Our controllers run under their ServiceAccount, with the rights of the component claims-replace alone."""
     given = dict(flags or {})
     flags = {**given, CONTROLLER_MANAGER: (*given.get(CONTROLLER_MANAGER, ()), OFF)}
-    options = Options(scheduler=not scheduling.OURS, flags=flags)
     (directory / "stack").mkdir()
     with (
-        RealPlane(binaries, directory / "plane", options) as plane,
-        scheduling.in_place_of_kube_scheduler(plane) if scheduling.OURS else nullcontext(),
+        scheduled(binaries, directory / "plane", flags) as plane,
         installed(plane, directory / "stack") as stack,
     ):
-        plane.kubectl("apply", "--server-side", "-f", str(RIGHTS))
+        permit(plane.kubectl)
         start(stack)
         yield stack
+
+
+def permit(kubectl: Kubectl) -> None:
+    """Grant the controllers the rights of the component claims-replace."""
+    kubectl("apply", "--server-side", "-f", str(RIGHTS))
 
 
 @contextmanager

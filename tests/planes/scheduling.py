@@ -1,16 +1,18 @@
-"""Tollbar's scheduler in the place of kube-scheduler, for lanes that are run with TOLLBAR_SCHEDULER=tollbar."""
+"""Planes with a scheduler: kube-scheduler, or Tollbar's in lanes that are run with TOLLBAR_SCHEDULER=tollbar."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import yaml
 
+from tollbar.devplane.binaries import Binaries
 from tollbar.devplane.layout import SCHEDULER
 from tollbar.devplane.ports import free_ports
+from tollbar.devplane.real.components import Options
 from tollbar.devplane.real.launcher import RealPlane
 
 OURS = os.environ.get("TOLLBAR_SCHEDULER") == "tollbar"
@@ -27,7 +29,19 @@ CONFIGURATION = {
 
 
 @contextmanager
-def in_place_of_kube_scheduler(plane: RealPlane) -> Iterator[None]:
+def scheduled(
+    binaries: Binaries, directory: Path, flags: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[RealPlane]:
+    """A real plane with a scheduler; `flags` are additional ones by component."""
+    with (
+        RealPlane(binaries, directory, Options(scheduler=not OURS, flags=flags or {})) as plane,
+        _in_place_of_kube_scheduler(plane) if OURS else nullcontext(),
+    ):
+        yield plane
+
+
+@contextmanager
+def _in_place_of_kube_scheduler(plane: RealPlane) -> Iterator[None]:
     """It acts as kube-scheduler's user, and so with kube-scheduler's rights."""
     file, log = plane.layout.root / "scheduler.yaml", plane.layout.root / "tollbar-scheduler.log"
     file.write_text(yaml.safe_dump(CONFIGURATION))
