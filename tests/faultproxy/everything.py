@@ -10,8 +10,8 @@ WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 CLAIMS: Final = frozenset({"resourceclaims"})
 
 
-def lives_only(request: Request) -> bool:
-    """Not what the controllers ask and try out before they begin: that would only take longer."""
+def about_work(request: Request) -> bool:
+    """Not what a process asks and tries out before it begins, nor its Lease: that would only take longer."""
     return request.namespace != SYSTEM_NAMESPACE and request.group != "authorization.k8s.io"
 
 
@@ -19,13 +19,13 @@ def everything(written: str) -> tuple[Rule, ...]:
     """For clients whose work is to write objects of this resource: two of these writes find the server busy."""
     reads_and_writes = WRITES | {"get", "list"}
     return (
-        Rule("conflict", Refuse(409, "Conflict"), verbs={"update", "patch"}, probability=0.05, where=lives_only),
-        Rule("busy", too_many(), verbs=WRITES, resources={written}, nth={20, 90}, where=lives_only),
-        Rule("broken", Refuse(500, "InternalError"), probability=0.03, verbs=reads_and_writes, where=lives_only),
-        Rule("reset", Reset(), verbs=reads_and_writes, probability=0.03, where=lives_only),
-        Rule("lost", Reset(after=True), verbs=WRITES, probability=0.05, where=lives_only),
-        Rule("half", Truncate(), verbs=WRITES, probability=0.05, where=lives_only),
-        Rule("slow", Slow(0.2), verbs=WRITES, probability=0.05, where=lives_only),
+        Rule("conflict", Refuse(409, "Conflict"), verbs={"update", "patch"}, probability=0.05, where=about_work),
+        Rule("busy", too_many(), verbs=WRITES, resources={written}, nth={20, 90}, where=about_work),
+        Rule("broken", Refuse(500, "InternalError"), probability=0.03, verbs=reads_and_writes, where=about_work),
+        Rule("reset", Reset(), verbs=reads_and_writes, probability=0.03, where=about_work),
+        Rule("lost", Reset(after=True), verbs=WRITES, probability=0.05, where=about_work),
+        Rule("half", Truncate(), verbs=WRITES, probability=0.05, where=about_work),
+        Rule("slow", Slow(0.2), verbs=WRITES, probability=0.05, where=about_work),
         Rule("late Pods", Delay(0.5), verbs={"watch"}, resources={"pods"}, nth=range(1, 1000, 2)),
         Rule("expired", Expire(60), verbs={"watch"}, resources={"pods"}, nth=range(2, 1000, 2)),
         Rule("late claims", Delay(0.5), verbs={"watch"}, resources=CLAIMS, nth=range(1, 1000, 2)),

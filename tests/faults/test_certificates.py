@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from processes.stack import Process, Stack, eventually
+from processes.stack import Process, Stack, eventually, patient
 
 from tollbar.api import webhooks
 from tollbar.cli.status.handshake import shake_hands
@@ -62,11 +62,6 @@ def register(stack: Stack) -> None:
     }
     kubectl("delete", "--ignore-not-found", "service", webhooks.SERVICE_NAME, "-n", SYSTEM_NAMESPACE)
     kubectl.apply(service, *map(patient, (webhooks.pods_configuration(here), webhooks.rules_configuration(here))))
-
-
-def patient(configuration: Object) -> Object:
-    """A busy machine is no fault of the certificate's."""
-    return {**configuration, "webhooks": [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]}
 
 
 def is_decided(stack: Stack) -> bool:

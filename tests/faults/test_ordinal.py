@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from history.recording import Change, Recorder, in_order, recorded
-from processes.stack import CEILING, ELECTION, Stack, eventually, installed
+from processes.stack import CEILING, ELECTION, Stack, eventually, installed, patient
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -57,9 +57,7 @@ def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         running.webhook(gates=["ordinal"], **ELECTION)
         eventually(lambda: all(each.is_ready() for each in running.running.values()), what="all are ready")
         here = webhooks.at_url(f"https://127.0.0.1:{running.serving}", running.authority)
-        configuration = webhooks.gates_configuration(here, [webhook_of(OrdinalGate())])
-        patient = [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]
-        kubectl.apply({**configuration, "webhooks": patient})
+        kubectl.apply(patient(webhooks.gates_configuration(here, [webhook_of(OrdinalGate())])))
         kind = {"apiVersion": "v1", "kind": "Namespace"}
         kubectl.apply(*({**kind, "metadata": {"name": place}} for place in PLACES))
         yield running

@@ -74,7 +74,7 @@ def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Sta
     stack.register()
     election = {"leaderElection__enabled": True}
     first = stack.controllers("first", **election)
-    eventually(lambda: leads(stack, "first"), what="the first one leads")
+    eventually(lambda: stack.running["first"].leads(), what="the first one leads")
     stack.controllers("second", **election)
     late, later = cluster.unique("late"), cluster.unique("later")
     a_ready_rule(cluster, gpu_rule(late), gpu_rule(later))
@@ -86,10 +86,10 @@ def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Sta
     assert cluster.held() == set(names)
     cluster.class_("late")
     eventually(lambda: cluster.held() == set(names[20:]), what="the leader releases")
-    assert not leads(stack, "second")
+    assert not stack.running["second"].leads()
     first.kill()
     cluster.class_("later")
-    eventually(lambda: leads(stack, "second"), what="handed over")
+    eventually(lambda: stack.running["second"].leads(), what="handed over")
     eventually(lambda: not cluster.held(), what="the new leader releases")
     eventually(lambda: patches(stack, since)[0].keys() >= set(names), what="logged")
     assert patches(stack, since) == (Counter(dict.fromkeys(names, 1)), Counter())
@@ -98,11 +98,11 @@ def test_two_replicas_have_one_leader_and_hand_over(cluster: Cluster, stack: Sta
 def test_a_leader_that_is_told_to_stop_hands_over_at_once(cluster: Cluster, stack: Stack) -> None:
     election = {"leaderElection__enabled": True}
     first = stack.controllers("first", **election)
-    eventually(lambda: leads(stack, "first"), what="the first one leads")
+    eventually(lambda: stack.running["first"].leads(), what="the first one leads")
     stack.controllers("second", **election)
     lease = stack.plane.kubectl.json("get", "lease", LEASE, "-n", wellknown.SYSTEM_NAMESPACE)
     assert first.stop() == 0
-    eventually(lambda: leads(stack, "second"), what="handed over")
+    eventually(lambda: stack.running["second"].leads(), what="handed over")
     before, *others = holders(stack, lease)
     assert before == lease["spec"]["holderIdentity"]
     assert [bool(each) for each in others] == [False, True], "the lease was not given back but expired"
@@ -117,7 +117,7 @@ def test_a_leader_outlives_an_api_server_that_hangs_and_leads_again_with_warm_ca
     with FaultProxy(stack.plane.kubeconfig, tmp_path / "proxy") as proxy:
         through = replace(stack, plane=ProxiedPlane(stack.plane, proxy))
         process = through.controllers("first", leaderElection__enabled=True)
-        eventually(lambda: leads(stack, "first"), what="it leads")
+        eventually(lambda: stack.running["first"].leads(), what="it leads")
         late = cluster.unique("late")
         a_ready_rule(cluster, gpu_rule(late))
         cluster.create(cluster.template("mine", late))
@@ -131,8 +131,8 @@ def test_a_leader_outlives_an_api_server_that_hangs_and_leads_again_with_warm_ca
         until_now = len(troubles(process))
         with proxy.faults(Rule("hang", Hang())):
             cluster.class_("late")  # the watches tell: every release is tried, and hangs
-            eventually(lambda: not leads(stack, "first"), what="the lease is lost, and the work has stopped")
-        eventually(lambda: leads(stack, "first"), what="the same process leads again")
+            eventually(lambda: not stack.running["first"].leads(), what="the lease is lost, and the work has stopped")
+        eventually(lambda: stack.running["first"].leads(), what="the same process leads again")
         eventually(lambda: not cluster.held(), what="released")
         assert process.is_ready()
         assert lists(process) == before
@@ -230,10 +230,6 @@ def patches(stack: Stack, since: int) -> tuple[Counter[str], Counter[int]]:
     stack.plane.audit_fence()
     written = stack.plane.audit.writes(since, user=CONTROLLERS, resource="pods")
     return Counter(r.name for r in written if r.code == 200), Counter(r.code for r in written if r.code != 200)
-
-
-def leads(stack: Stack, name: str) -> bool:
-    return 1.0 in stack.running[name].metrics().get("leader_election_master_status", {}).values()
 
 
 def holders(stack: Stack, lease: Object) -> list[str]:

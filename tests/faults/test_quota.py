@@ -20,7 +20,7 @@ import pytest
 from history.quotareleases import Release, Sized, State, may_go, releases
 from history.recording import Recorder
 from planes.loading import Service
-from processes.stack import ELECTION, Stack, eventually, installed
+from processes.stack import ELECTION, Stack, eventually, installed, patient
 
 from tollbar import wellknown
 from tollbar.api import webhooks
@@ -87,9 +87,7 @@ def running(stack: Stack, service: Service) -> Iterator[Stack]:
         replica(stack, service, name)
     eventually(lambda: all(each.is_ready() for each in stack.running.values()), seconds=90, what="all are ready")
     here = webhooks.at_url(f"https://127.0.0.1:{stack.serving}", stack.authority)
-    configuration = webhooks.gates_configuration(here, [webhook_of(PodQuotas())])
-    patient = [{**each, "timeoutSeconds": 10} for each in configuration["webhooks"]]
-    kubectl.apply({**configuration, "webhooks": patient})
+    kubectl.apply(patient(webhooks.gates_configuration(here, [webhook_of(PodQuotas())])))
     high = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

@@ -26,13 +26,13 @@ from faultproxy import (
     Hang,
     ProxiedPlane,
     Refuse,
-    Request,
     Reset,
     Rule,
     Slow,
     Truncate,
     too_many,
 )
+from faultproxy.everything import about_work
 from faultproxy.faults import Fault
 from history.lifecycles import SERVICE_ACCOUNTS
 from history.placements import leftovers, wrongs
@@ -46,7 +46,6 @@ from tollbar.model.objects import Object, metadata, spec, uid_of
 from tollbar.model.resources import DEVICE_CLASSES, NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tollbar.runtime.client import Client, PatchType
 from tollbar.runtime.metrics import Metrics
-from tollbar.wellknown import SYSTEM_NAMESPACE
 
 PODS_EACH = int(os.environ.get("TOLLBAR_SCHEDULED_PODS", "50"))
 KILLS = max(3, PODS_EACH // 100)
@@ -234,7 +233,7 @@ def idle(process: Process) -> bool:
 
 def leads(process: Process) -> bool:
     try:
-        return 1.0 in process.metrics().get("leader_election_master_status", {}).values()
+        return process.leads()
     except OSError:  # it has ended, or is about to
         return False
 
@@ -298,16 +297,12 @@ def test_leaders_that_are_killed_or_suspended(stack: Stack) -> None:
     assert asyncio.run(run()) == []
 
 
-def about_site(request: Request) -> bool:
-    return request.namespace != SYSTEM_NAMESPACE and request.group != "authorization.k8s.io"
-
-
 def sometimes(name: str, fault: Fault, verb: str, resource: str, subresource: str, probability: float = 0.1) -> Rule:
     return Rule(name, fault, {verb}, {resource}, subresource, probability=probability)
 
 
 def nth(name: str, fault: Fault, verb: str, resource: str, *which: int) -> Rule:
-    return Rule(name, fault, {verb}, {resource}, nth=which, where=about_site)
+    return Rule(name, fault, {verb}, {resource}, nth=which, where=about_work)
 
 
 BROKEN, REPEATED = Refuse(500, "InternalError"), Refuse(500, "InternalError", after=True)
@@ -329,11 +324,11 @@ FAULTS = (
     sometimes("claims conflict", Refuse(409, "Conflict"), "update", "resourceclaims", "*"),
     sometimes("claims are not read", Refuse(503, "ServiceUnavailable"), "get", "resourceclaims", "", 0.3),
     sometimes("statuses of Pods are lost", Reset(after=True), "patch", "pods", "status"),
-    Rule("Pods are late", Delay(0.5), {"watch"}, {"pods"}, nth=range(1, 1000, 2), where=about_site),
-    Rule("Pods expire", Expire(60), {"watch"}, {"pods"}, nth=range(2, 1000, 2), where=about_site),
-    Rule("claims are late", Delay(0.5), {"watch"}, {"resourceclaims"}, nth=range(1, 1000, 2), where=about_site),
+    Rule("Pods are late", Delay(0.5), {"watch"}, {"pods"}, nth=range(1, 1000, 2), where=about_work),
+    Rule("Pods expire", Expire(60), {"watch"}, {"pods"}, nth=range(2, 1000, 2), where=about_work),
+    Rule("claims are late", Delay(0.5), {"watch"}, {"resourceclaims"}, nth=range(1, 1000, 2), where=about_work),
     Rule(
-        "claims are cut", Cut(40, within=True), {"watch"}, {"resourceclaims"}, nth=range(2, 1000, 2), where=about_site
+        "claims are cut", Cut(40, within=True), {"watch"}, {"resourceclaims"}, nth=range(2, 1000, 2), where=about_work
     ),
 )
 

@@ -99,18 +99,14 @@ def test_a_rolling_restart_of_the_webhook(stack: Stack, service: Service, creati
 
 
 def test_the_leader_of_the_controllers_is_killed(cluster: Cluster, stack: Stack, creations: Creations) -> None:
-    leader, other = sorted(("one", "two"), key=lambda name: not leads(stack, name))
+    leader, other = sorted(("one", "two"), key=lambda name: not stack.running[name].leads())
     stack.running[leader].kill()
-    eventually(lambda: leads(stack, other), what="the other one leads")
+    eventually(lambda: stack.running[other].leads(), what="the other one leads")
     creations.go_on()
     log.info("the leader is killed: %s", creations)
     assert (creations.refused, creations.unanswered, creations.undecided) == ([], 0, 0)
     assert released(cluster)
     stack.controllers(leader, **ELECTION)
-
-
-def leads(stack: Stack, name: str) -> bool:
-    return 1.0 in stack.running[name].metrics().get("leader_election_master_status", {}).values()
 
 
 def test_the_node_of_a_replica_is_gone(stack: Stack, service: Service, creations: Creations) -> None:
@@ -155,7 +151,7 @@ def test_a_restart(cluster: Cluster, stack: Stack, creations: Creations, restart
 
 def test_etcd_is_away_for_longer_than_the_leader_may_lead(cluster: Cluster, stack: Stack, creations: Creations) -> None:
     """The leader gives up its calls, which nobody answers, and steps back; a leader follows in a process that lived."""
-    leading = eventually(lambda: [name for name in ("one", "two") if leads(stack, name)], what="one leads")
+    leading = eventually(lambda: [name for name in ("one", "two") if stack.running[name].leads()], what="one leads")
     leader = stack.running[leading[0]]
     before = leader.said("lost the lease")
     stack.plane.stop_component(ETCD)

@@ -155,6 +155,10 @@ class Process:
         samples = self.metrics().get("controller_runtime_reconcile_total", {})
         return int(sum(value for labels, value in samples.items() if f'controller="{controller}"' in labels))
 
+    def leads(self) -> bool:
+        """Whether it holds the Lease of its kind."""
+        return 1.0 in self.metrics().get("leader_election_master_status", {}).values()
+
     def kill(self) -> None:
         self.child.kill()
         self.child.wait()
