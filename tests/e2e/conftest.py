@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from e2e.workloads import Shared
 from planes.objects import Cluster
 from planes.replacing import replacing
 from plugins import samples
@@ -62,6 +63,13 @@ def cluster(stack: Stack, nodes: BackgroundKubelet, namespace: str) -> Iterator[
     found = Cluster(stack.plane.kubectl, namespace)
     yield found
     found.clear()
+
+
+@pytest.fixture
+def shared(cluster: Cluster) -> Shared:
+    """A template `one` for one device, in a namespace of its own."""
+    cluster.create(cluster.template("one", cluster.class_()))
+    return Shared(cluster)
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ A plane of its own, with `claims: Replace`.
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +13,7 @@ from planes.objects import Cluster, as_written
 from planes.parameters import since
 from planes.podgroups import FLAGS
 from planes.replacing import BEGUN, namespace_of, restarted_with, start
-from processes.stack import CONTROLLERS, ROOT, Stack, eventually
+from processes.stack import CONTROLLERS, Stack, eventually
 
 from controllers.claims.probe import NAME
 from tollbar.devplane.layout import API_SERVER, CONTROLLER_MANAGER
@@ -127,7 +125,5 @@ def test_pod_groups_are_served_for_as_long_as_the_server_has_them(cluster: Clust
 
 
 def status(stack: Stack) -> Object:
-    command = [sys.executable, "-m", "tollbar.cli", "status", "-o", "json", f"--kubeconfig={stack.plane.kubeconfig}"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    found: Object = json.loads(said.stdout)
+    found: Object = json.loads(stack.tollbar("status", "-o", "json").stdout)
     return found

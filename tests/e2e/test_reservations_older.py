@@ -6,7 +6,6 @@ Before Kubernetes 1.36 its claim controller fails at a claim with an entry of an
 
 import pytest
 from e2e.workloads import Shared, deployment, for_web
-from planes.objects import Cluster
 from planes.parameters import before
 from processes.stack import Stack, eventually
 
@@ -17,13 +16,6 @@ from tollbar.model.resources import DEPLOYMENTS, WORKLOAD_CLAIMS
 pytestmark = [pytest.mark.timeout(180), before("1.36", "kube-controller-manager keeps entries of workloads")]
 
 TOO_OLD = ("False", "UpstreamTooOld")
-
-
-@pytest.fixture
-def shared(cluster: Cluster) -> Shared:
-    """A template `one` for one device, in a namespace of its own."""
-    cluster.create(cluster.template("one", cluster.class_()))
-    return Shared(cluster)
 
 
 def reserve(shared: Shared, uid: str) -> None:

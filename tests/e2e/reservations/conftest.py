@@ -5,8 +5,7 @@ played with `claims: Replace`.
 """
 
 import pytest
-from e2e.workloads import REPLACING, Shared
-from planes.objects import Cluster
+from e2e.workloads import REPLACING
 from processes.stack import Stack
 
 from tollbar.devplane.background import BackgroundKubelet
@@ -29,10 +28,3 @@ def nodes(request: pytest.FixtureRequest) -> BackgroundKubelet:
 def plane(request: pytest.FixtureRequest) -> RealPlane:
     found: RealPlane = request.getfixturevalue("replaced").plane if REPLACING else request.getfixturevalue("plane")
     return found
-
-
-@pytest.fixture
-def shared(cluster: Cluster) -> Shared:
-    """A template `one` for one device, in a namespace of its own."""
-    cluster.create(cluster.template("one", cluster.class_()))
-    return Shared(cluster)
