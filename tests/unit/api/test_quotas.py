@@ -20,7 +20,6 @@ def quota(**spec: Any) -> dict[str, Any]:
     }
 
 
-NOT_POSITIVE = "must be a positive duration"
 ERRORS: dict[str, tuple[Any, list[str]]] = {
     "no object": ([], ["Invalid value: []: must be an object"]),
     "no limits": (quota(limits=None), ["spec.limits: Required value"]),
