@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 import pytest
 from cel.adversaries import ADVERSARIES, ENV
+from cel.costs import measure
 from cel.slow_search import COMPILING, ELEMENTS, EVALUATING, Slow, confirmed, measured, search
-from processes.measuring import measure
 
 from tollbar.cel import BUDGET, CelEngine, CelError, CostBudget, engine
 from tollbar.cel.core.limits import MAX_STEPS

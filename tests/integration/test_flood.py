@@ -18,12 +18,12 @@ import aiohttp
 import orjson
 import pytest
 from objects.builders import claim, device_class, toleration_rule
+from objects.reviews import about_pod, review_of
 from planes.loading import VOLUME
 from planes.objects import RESERVED, a_pod, as_written
 from planes.parameters import real_too
 from processes.measuring import most_memory
 from processes.stack import Process, Stack, installed
-from unit.webhooks.reviews import about_pod, review_of
 
 from tollbar.api.webhooks import PODS_PATH
 from tollbar.cli import console

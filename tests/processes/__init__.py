@@ -1,1 +1,1 @@
-"""Tollbar's processes beside a control plane, and what else runs beside a test: commands, threads, costs."""
+"""Tollbar's processes beside a control plane, what they take, and what else runs beside a test: commands, threads."""

@@ -4,10 +4,10 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from cel.costs import measure
 from clusters.drawing import pick
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from processes.measuring import measure
 
 from tollbar.cel import BUDGET, COMPILE, RULE_ENV, RUNTIME, UNKNOWN, CelError, Env, Program, engine, project
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS, CostTracker

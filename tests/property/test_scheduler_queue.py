@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plugins.queues import NODE_ADD, Gate, Registering, World
 from scheduler.playing import ours
 from scheduler.traces import Trace, trace
-from unit.scheduler.queue.world import NODE_ADD, Gate, Registering, World
 
 from tollbar.model.objects import Key
 from tollbar.scheduler.queue.heap import KeyedHeap

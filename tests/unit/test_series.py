@@ -7,7 +7,7 @@ from fakes.clocks import Aged
 from fakes.engine import FakeEngine, failing
 from fakes.manager import Managed
 from objects.builders import Pod, TolerationRule, namespace, pod, toleration, toleration_rule
-from unit.webhooks.reviews import about_pod
+from objects.reviews import about_pod
 
 from tollbar.model.objects import Object, key_of
 from tollbar.runtime.metrics import Metrics

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from processes.measuring import Measured, measure
+from cel.costs import Measured, measure
 
 from tollbar.cel import CelError, Env
 from tollbar.cel.engines.closures import ClosuresEngine

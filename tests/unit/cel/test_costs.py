@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from processes.measuring import Measured
+from cel.costs import Measured
 
 from tollbar.cel import BUDGET, CelError
 

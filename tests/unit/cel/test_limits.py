@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cel.adversaries import deep
-from processes.measuring import Measured
+from cel.costs import Measured
 
 from tollbar.cel import BUDGET, COMPILE, RUNTIME, CelEngine, CelError, Env
 from tollbar.cel.core.limits import MAX_ALLOCATION, MAX_STEPS

@@ -7,8 +7,8 @@ import pytest
 from fakes.engine import FakeEngine
 from objects import patching
 from objects.builders import Pod, namespace, pod
+from objects.reviews import about_pod
 from unit.gates.zones import BATCH, ZONE, Closed, Reporting, Zone, config_map, saying
-from unit.webhooks.reviews import about_pod
 
 from tollbar.api import webhooks
 from tollbar.gates import Gate, Release

@@ -6,7 +6,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from fakes.manager import Managed
 from objects.builders import claim, device_class, namespace, template, toleration_rule
-from unit.webhooks.reviews import GPU_CLAIM
+from objects.reviews import GPU_CLAIM
 
 from tollbar.cel import CelEngine, engine
 from tollbar.decide.pods.scope import AdmissionMode

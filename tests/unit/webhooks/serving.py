@@ -9,7 +9,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 import trustme
-from unit.webhooks.reviews import about_pod, new_pod, review_of
+from objects.reviews import about_pod, new_pod, review_of
 
 from tollbar.model.objects import Object
 from tollbar.runtime.clock import SystemClock

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from objects.builders import claim, template, toleration, toleration_rule
 from objects.patching import apply
-from unit.webhooks.reviews import GPU_CLAIM, about_pod
+from objects.reviews import GPU_CLAIM, about_pod
 
 from tollbar.model.objects import Object
 from tollbar.runtime.metrics import Metrics

@@ -9,7 +9,7 @@ import jsonpatch
 import orjson
 import pytest
 from objects.builders import scheduling_gate, toleration, toleration_rule
-from unit.webhooks.reviews import GPU_CLAIM, about_pod, new_pod, review_of
+from objects.reviews import GPU_CLAIM, about_pod, new_pod, review_of
 
 from tollbar.decide.pods.scope import AdmissionMode
 from tollbar.model.objects import Key, Object

@@ -2,7 +2,7 @@
 
 import pytest
 from objects.builders import namespace, scheduling_gate, toleration, toleration_rule
-from unit.webhooks.reviews import GPU_CLAIM, about_ours, about_pod
+from objects.reviews import GPU_CLAIM, about_ours, about_pod
 
 from tollbar.model.objects import Object
 from tollbar.views.gatherer import Gatherer

@@ -1,8 +1,8 @@
 """What gates, the queue and hints promise; the numbers are those of docs/reference/scheduler-behaviours.md."""
 
 import pytest
+from plugins.queues import CLAIM_ADD, GATES_GONE, NODE_ADD, CountedGates, Gate, Registering, World
 from plugins.tables import handle
-from unit.scheduler.queue.world import CLAIM_ADD, GATES_GONE, NODE_ADD, CountedGates, Gate, Registering, World
 
 from tollbar.model.objects import Key
 from tollbar.scheduler.framework.events import Action, ClusterEvent, EventResource

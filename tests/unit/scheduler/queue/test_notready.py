@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from unit.scheduler.queue.world import Gate, World
+from plugins.queues import Gate, World
 
 from tollbar.scheduler.queue import Settings
 

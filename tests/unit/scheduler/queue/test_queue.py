@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from unit.scheduler.queue.world import CLAIM_ADD, NODE_ADD, Gate, Registering, World
+from plugins.queues import CLAIM_ADD, NODE_ADD, Gate, Registering, World
 
 from tollbar.model.objects import Key
 from tollbar.scheduler.framework.events import (

@@ -3,7 +3,6 @@
 from typing import Any
 
 from objects.builders import Pod, pod, toleration
-
 from tollbar.model.objects import Object, key_of
 
 UID = "11111111-2222-3333-4444-555555555555"

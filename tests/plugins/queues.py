@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plugins.tables import handle
-
 from tollbar.model.objects import Key, Object
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.framework.events import (
