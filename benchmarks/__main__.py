@@ -6,7 +6,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import (
+from benchmarks import report
+from benchmarks.run import run
+from benchmarks.schedulerperf import command as schedulerperf
+from benchmarks.schedulerperf.report import section
+from benchmarks.schedulerperf.sets import SETS
+from benchmarks.workload import Workload
+from benchmarks.workloads import (
     admission,
     allocate,
     cache,
@@ -15,16 +21,10 @@ from benchmarks import (
     cycle,
     devices,
     footprint,
-    report,
     simulate,
     ungate,
     wakeup,
 )
-from benchmarks.run import run
-from benchmarks.schedulerperf import command as schedulerperf
-from benchmarks.schedulerperf.report import section
-from benchmarks.schedulerperf.sets import SETS
-from benchmarks.workload import Workload
 from tollbar.cli import console
 from tollbar.devplane.real.build import locate
 from tollbar.runtime import collector

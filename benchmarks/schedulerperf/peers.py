@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 import yaml
 from processes.stack import Process, Stack
 
-from benchmarks.schedulerperf import watched
-from benchmarks.schedulerperf.watched import Stalls
+from benchmarks.processes import watched
+from benchmarks.processes.watched import Stalls
 from tollbar.devplane.layout import SCHEDULER
 from tollbar.model.objects import Object
 
@@ -87,7 +87,7 @@ class Tollbar:
         os.environ[watched.DIRECTORY] = str(self._stalls)
         given = {**configuration, "clientConnection": dict(self.limits), "profiles": profiles(configuration)}
         await asyncio.to_thread(
-            lambda: self.stack.scheduler(module="benchmarks.schedulerperf.watched", verbosity=0, **given)
+            lambda: self.stack.scheduler(module="benchmarks.processes.watched", verbosity=0, **given)
         )
 
     async def stop(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks.processes.watched import Stalls
 from benchmarks.schedulerperf.figures import Histogram, Series, throughput
-from benchmarks.schedulerperf.watched import Stalls
 from benchmarks.stage import cpu_seconds
 from benchmarks.workload import Row, percentile
 

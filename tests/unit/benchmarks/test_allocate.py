@@ -3,7 +3,7 @@
 import pytest
 from dra.comparing import ours
 
-from benchmarks import allocate
+from benchmarks.workloads import allocate
 
 
 @pytest.mark.parametrize("cycle", allocate.CYCLES)

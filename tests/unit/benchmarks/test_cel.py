@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks import cel, rules
+from benchmarks import rules
+from benchmarks.workloads import cel
 from tollbar.cel import DEVICE_ENV, RULE_ENV, CelError, devices, engine
 
 ENGINES = ["compiled", "closures"]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from benchmarks import cycle
-from benchmarks.cycle import CLAIM, KINDS, Cluster
+from benchmarks.workloads import cycle
+from benchmarks.workloads.cycle import CLAIM, KINDS, Cluster
 
 
 def test_every_figure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The benchmark `devices` measures what it says: a claim is allocated where a device is free, and every row is told."""
 
-from benchmarks import devices
+from benchmarks.workloads import devices
 from tollbar.views.devices import KINDS, dra_manager
 from tollbar.views.lookup import filled
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from benchmarks.processes.watched import Stalls
 from benchmarks.schedulerperf import files, misses, objects, phase
 from benchmarks.schedulerperf.allocating import allocations
 from benchmarks.schedulerperf.figures import Histogram, Series, histogram, throughput
@@ -33,7 +34,6 @@ from benchmarks.schedulerperf.operations import (
 from benchmarks.schedulerperf.peers import RAISED, TOLLBAR, profiles
 from benchmarks.schedulerperf.run import OF_CPU, OF_RATE, OF_SERVER_CPU, options, ratios
 from benchmarks.schedulerperf.sets import SETS
-from benchmarks.schedulerperf.watched import Stalls
 from benchmarks.workload import Result
 from tollbar.devplane.audit import AuditLog
 from tollbar.devplane.layout import API_SERVER

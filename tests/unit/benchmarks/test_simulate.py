@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import simulate
+from benchmarks.workloads import simulate
 from tollbar.cli import main
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.schedulerperf import watched
-from benchmarks.schedulerperf.watched import Held
+from benchmarks.processes import watched
+from benchmarks.processes.watched import Held
 
 HELD: dict[str, tuple[Sequence[tuple[float, float]], Sequence[tuple[float, float]]]] = {
     "it waits all the time": ([(0, 16)], [(5, 0), (10, 0), (15, 0)]),

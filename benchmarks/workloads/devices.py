@@ -53,7 +53,7 @@ async def measure(_stage: Stage, size: int, _turn: int) -> Sample:
 
 def _in_a_process(devices: int) -> dict[str, float]:
     """Memory is that of a process that has done nothing else."""
-    command = [sys.executable, "-m", "benchmarks.devices", str(devices)]
+    command = [sys.executable, "-m", "benchmarks.workloads.devices", str(devices)]
     told: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return told
 

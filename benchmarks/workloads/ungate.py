@@ -97,7 +97,7 @@ async def _loop(stage: Stage, backlog: Backlog) -> dict[Row, float]:
 
 
 async def _silent(stage: Stage, backlog: Backlog) -> dict[Row, float]:
-    process = stage.stack.start("silent", "benchmarks.without_events", log__verbosity=0)
+    process = stage.stack.start("silent", "benchmarks.processes.without_events", log__verbosity=0)
     return await _burst(stage, process, backlog)
 
 

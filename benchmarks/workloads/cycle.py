@@ -13,9 +13,9 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from benchmarks.devices import DRIVER, PER_SLICE, received, resource_slice
 from benchmarks.stage import Stage
 from benchmarks.workload import Row, Sample, Workload, percentile
+from benchmarks.workloads.devices import DRIVER, PER_SLICE, received, resource_slice
 from controllers.scheduler import assemble, profiles_of
 from controllers.scheduler.cycle import Attempt
 from tollbar.model.objects import Object
@@ -125,7 +125,7 @@ async def measure(_stage: Stage, size: int, _turn: int) -> Sample:
 
 def _in_a_process(nodes: int, pods: int) -> dict[str, float]:
     """Nothing that another size has left behind counts."""
-    command = [sys.executable, "-m", "benchmarks.cycle", str(nodes), str(pods)]
+    command = [sys.executable, "-m", "benchmarks.workloads.cycle", str(nodes), str(pods)]
     told: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return told
 

@@ -17,10 +17,10 @@ from processes.measuring import memory, most_memory
 from processes.stack import eventually
 
 from benchmarks import apiserver
-from benchmarks.devices import resource_slice
-from benchmarks.pauses import FILE
+from benchmarks.processes.pauses import FILE
 from benchmarks.stage import Stage, cpu_seconds
 from benchmarks.workload import Row, Sample, Workload
+from benchmarks.workloads.devices import resource_slice
 from tollbar.devplane import kubeconfig
 from tollbar.devplane.layout import SCHEDULER
 from tollbar.model.objects import Object
@@ -227,7 +227,7 @@ async def _measure(stage: Stage, start: Callable[[Stage, Path], _Started], pods:
 def _tollbar(stage: Stage, file: Path) -> _Started:
     pause = stage.stack.directory / "pause"
     os.environ[FILE] = str(pause)
-    process = stage.stack.scheduler(module="benchmarks.pauses", verbosity=0, kubeconfig=file, ready=False)
+    process = stage.stack.scheduler(module="benchmarks.processes.pauses", verbosity=0, kubeconfig=file, ready=False)
     eventually(process.is_ready, seconds=_START_SECONDS, what="the scheduler ready")
     return _Started(process.child.pid, process.stop, lambda: {COLLECTION: float(pause.read_text())})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.peak import FILE
+from benchmarks.processes.peak import FILE
 from benchmarks.stage import Stage
 from benchmarks.workload import Row, Sample, Workload
 from tollbar.cli import clusterdump
@@ -194,10 +194,10 @@ def played(case: Case, directory: Path) -> dict[str, float]:
     arguments, told, peak = write(case, directory), directory / "told.json", directory / "peak"
     began = time.monotonic()
     with told.open("wb") as output:
-        command = [sys.executable, "-m", "benchmarks.peak", *arguments]
+        command = [sys.executable, "-m", "benchmarks.processes.peak", *arguments]
         environment = {**os.environ, FILE: str(peak)}
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1], env=environment
+            command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2], env=environment
         )
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,0 +1,1 @@
+"""What is measured: a module for each workload, with its text in docs/performance.md."""
