@@ -20,8 +20,10 @@ def evicting(stack: Stack) -> Iterator[None]:
     stack.plane.kubectl("apply", "--server-side", RIGHTS)
     stack.running["controllers"].stop()
     stack.controllers(onUnjustifiedToleration="Evict")
-    yield
-    stack.plane.kubectl("delete", RIGHTS)
+    try:
+        yield
+    finally:
+        stack.plane.kubectl("delete", RIGHTS)
 
 
 def swapped(cluster: Cluster, name: str, gpu: str) -> None:

@@ -161,8 +161,10 @@ class Shared:
             "spec": {"deviceSelector": selected, "taint": taint},
         }
         self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(rule))
-        yield
-        self.cluster.kubectl("delete", "devicetaintrule", name)
+        try:
+            yield
+        finally:
+            self.cluster.kubectl("delete", "devicetaintrule", name)
 
     def until(self, what: Callable[[], Any], want: Any, *, seconds: float = 120.0) -> None:
         try:
