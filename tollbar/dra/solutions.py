@@ -38,22 +38,17 @@ class _Solution:
 
 
 class NodeSolutions:
-    """The solutions for one kind of claims, by Node; `specs` are those of the DeviceClasses that the claims name."""
+    """The solutions for one kind of claims, by Node."""
 
-    def __init__(self, inventory: Inventory, state: AllocatedState, specs: Mapping[str, Object]) -> None:
+    def __init__(self, inventory: Inventory, state: AllocatedState) -> None:
         self._inventory = inventory
         self._state = state
-        self._specs = specs
         self._by_node: dict[str, _Solution] = {}
 
     @property
     def size(self) -> int:
         """Of how many Nodes there are solutions, also of some that are gone."""
         return len(self._by_node)
-
-    def are_of(self, classes: Mapping[str, Object]) -> bool:
-        """Whether the claims ask for the same of these DeviceClasses."""
-        return all(_spec_of(classes, name) == each for name, each in self._specs.items())
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
         """Forget the solutions of Nodes that are gone, by their names."""
@@ -100,16 +95,10 @@ class Solutions:
         """The same for claims, in their order, that ask for the same of the same DeviceClasses."""
         asked = [spec(each).get("devices") for each in given]
         named = sorted({name for each in given for name in claims.device_classes(each)})
-        specs = {name: _spec_of(classes, name) for name in named}
-        key = orjson.dumps((asked, list(specs.values())), option=orjson.OPT_SORT_KEYS)
-        found = self._kinds.pop(key, None) or NodeSolutions(self._inventory, self._state, specs)
+        key = orjson.dumps((asked, [spec(classes.get(name) or {}) for name in named]), option=orjson.OPT_SORT_KEYS)
+        found = self._kinds.pop(key, None) or NodeSolutions(self._inventory, self._state)
         self._kinds[key] = found
         solutions = sum(each.size for each in self._kinds.values())
         while len(self._kinds) > 1 and (len(self._kinds) > _KINDS_MAX or solutions > _SOLUTIONS_MAX):
             solutions -= self._kinds.pop(next(iter(self._kinds))).size
         return found
-
-
-def _spec_of(classes: Mapping[str, Object], name: str) -> Object:
-    """Empty for a DeviceClass that does not exist."""
-    return spec(classes.get(name) or {})

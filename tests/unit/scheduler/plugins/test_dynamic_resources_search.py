@@ -101,19 +101,41 @@ def test_filter_works_in_pieces_and_starts_over_when_devices_are_taken_meanwhile
     assert said(done(steps)) == f"{UU}: {CANNOT}"
 
 
+STRICT = GPU.but("spec.selectors", selecting("device.driver == 'other'"))
+"""The class, which selects no device by now."""
+
+
 def test_what_fits_a_class_that_has_changed_meanwhile_is_not_kept_for_the_class_as_it_was() -> None:
     world = World(CLAIM, N1)
-    classes, strict = world.manager.stores[2], GPU.but("spec.selectors", selecting("device.driver == 'other'"))
-    classes.apply(strict)
+    classes = world.manager.stores[2]
+    classes.apply(STRICT)
     first, second = world.handle.snapshot.nodes
     world.pre_filter(WEB)
     before = [said(done(world.plugin.filter(world.state, info(WEB), second)))]
     classes.apply(GPU)
     world.manager.stores[0].apply(a_claim("other", "g9"))  # so that the search starts over
     before.append(said(done(world.plugin.filter(world.state, info(WEB), first))))
-    classes.apply(strict)
+    classes.apply(STRICT)
     assert (before, world.filter(WEB)) == (
-        [f"{UU}: {CANNOT}", "Success"],
+        [f"{UU}: {CANNOT}", f"{UU}: {CANNOT}"],
+        {"n1": f"{UU}: {CANNOT}", "n2": f"{UU}: {CANNOT}"},
+    )
+
+
+def test_what_fits_a_class_as_it_was_is_not_kept_for_the_class_that_has_changed_meanwhile() -> None:
+    """Devices have to provide the extended resource on one of the Nodes, so that what is allocated differs."""
+    tpu = "example.com/tpu"
+    there = {"metadata": {"name": "n1"}, "status": {"allocatable": {tpu: "1"}}}
+    pod = WEB.but("spec.containers", []).wants({tpu: "1"})
+    slices = N1, published("s2", "g2", "g3", node="n2")
+    world = World(CLAIM, device_class("tpu").backing(tpu), *slices, nodes=[there, node("n2")])
+    first, second = world.handle.snapshot.nodes
+    world.pre_filter(pod)
+    before = [said(done(world.plugin.filter(world.state, info(pod), first)))]
+    world.manager.stores[2].apply(STRICT)
+    before.append(said(done(world.plugin.filter(world.state, info(pod), second))))
+    assert (before, world.filter(pod)) == (
+        ["Success", "Success"],
         {"n1": f"{UU}: {CANNOT}", "n2": f"{UU}: {CANNOT}"},
     )
 

@@ -106,6 +106,8 @@ class PodClaims:
     extended_place: int | None = None
     classes: Mapping[str, Object | None] = field(default_factory=dict)
     """The DeviceClass of each extended resource that the Pod requests, None for one that only device plugins have."""
+    device_classes: Mapping[str, Object] = field(default_factory=dict)
+    """Those that may be allocated by, by name, as they were when PreFilter began the first search."""
     plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
     """By the extended resources that devices have to provide."""
     allocator: Allocator | None = None

@@ -9,7 +9,8 @@ from tollbar.dra.allocator import Allocator, Failed
 from tollbar.dra.manager import DraManager
 from tollbar.dra.selectors import Selectors
 from tollbar.dra.solutions import NodeSolutions, Solutions
-from tollbar.model.objects import Object
+from tollbar.model.claims import device_classes
+from tollbar.model.objects import Object, key_of
 from tollbar.model.steps import Steps
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
@@ -45,24 +46,32 @@ class DeviceSearch:
         return Solutions(self._manager.inventory, self._manager.claims.state)
 
     def begin(self, pod_claims: PodClaims, *, copied: bool = False) -> Allocator:
-        """Search with the claims and devices as they are at this moment.
+        """Search with the claims and devices as they are at this moment, and the classes as they were the first time.
 
         What was found for other Nodes stays: Reserve looks whether the devices are still free.
         """
         manager = self._manager
         if pod_claims.deadline is None:
             pod_claims.deadline = self._handle.monotonic() + self._timeout if self._timeout else float("inf")
+            pod_claims.device_classes = self._device_classes(pod_claims)
         pod_claims.revision = (None if copied else manager.claims.revision, manager.inventory.revision)
         pod_claims.allocator = Allocator(
             manager.inventory,
             manager.claims.state.copy() if copied else manager.claims.state,
-            manager.classes,
+            pod_claims.device_classes,
             selectors=self._selectors,
             clock=self._handle.monotonic,
             deadline=pod_claims.deadline,
             may_use=self._ownership.has,
         )
         return pod_claims.allocator
+
+    def _device_classes(self, pod_claims: PodClaims) -> Mapping[str, Object]:
+        """The classes that the claims name, and those that extended resources are allocated by."""
+        classes = self._manager.classes
+        backing = {key_of(each).name: each for each in pod_claims.classes.values() if each is not None}
+        named = (name for claim in pod_claims.claims for name in device_classes(claim) if name in classes)
+        return {name: classes[name] for name in named} | backing
 
     def plan(self, pod_claims: PodClaims, pod: PodInfo, node: NodeInfo) -> Plan | Status:
         """What is to be allocated on this Node, or why the Pod's extended resources rule it out."""
@@ -81,7 +90,7 @@ class DeviceSearch:
         if extended_place is not None and names:
             extended = extended_resources.claim_for(given[extended_place], pod.object, names, pod_claims.classes)
             wanted[extended_place] = extended.claim
-        solutions, nodes = self._solutions.of(list(wanted.values()), self._manager.classes), self._handle.snapshot
+        solutions, nodes = self._solutions.of(list(wanted.values()), pod_claims.device_classes), self._handle.snapshot
         if solutions.size > 2 * len(nodes):
             solutions.forget(lambda name: nodes.get(name) is None)
         plan = Plan(wanted, extended, solutions)
@@ -134,8 +143,7 @@ class DeviceSearch:
             case Failed(message=message):
                 return failed(message)
         allocations = tuple(result or ())
-        is_of_now = pod_claims.revision[0] is not None and plan.solutions.are_of(self._manager.classes)
-        if is_of_now:  # else claims or classes have changed meanwhile
+        if pod_claims.revision[0] is not None:  # else they are of a copy of the claims
             plan.solutions.put(node.name, node.labels, allocations)
         return self._remember(node, pod_claims, plan, allocations)
 
