@@ -58,6 +58,18 @@ async def test_a_reservation_that_was_taken_back_without_an_answer_is_made_again
     assert (await world.bind(WEB), len(world.claim()["status"]["reservedFor"]), lose.times) == ("Success", 1, 1)
 
 
+async def test_a_claim_that_was_given_up_without_an_answer_is_allocated_again() -> None:
+    world = World(reserved(ALLOCATED, WEB), N1)
+    world.pre_filter(WEB)
+    world.plugin.filter(world.state, info(WEB), world.handle.snapshot.nodes[1])  # another plugin rejects the first one
+    world.api.on_write = lose = Lost()
+    world.post_filter(WEB)
+    await world.carry_out()
+    world.state = CycleState()
+    assert (await world.bind(WEB), "allocation" in world.claim()["status"]) == ("Success", True)
+    assert lose.times > 1
+
+
 @pytest.mark.parametrize(("written", "held"), [(True, ["g0"]), (False, [])])
 async def test_devices_count_as_taken_until_it_is_known_whether_the_allocation_was_written(
     written: bool, held: list[str]

@@ -39,7 +39,7 @@ POST_FILTER: dict[str, tuple[list[Object], dict[str, Sequence[Exception | None]]
         [ELSEWHERE],
         {"update/status": [DOWN]},
         "Unschedulable: deallocation of ResourceClaim completed",
-        ["get web", "update/status gpu"],
+        ["get web", "update/status gpu", "get gpu"],
         ["web"],
     ),
 }

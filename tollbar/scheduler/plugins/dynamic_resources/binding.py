@@ -89,8 +89,8 @@ class ClaimBinding:
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
-        write, end = partial(self._writes.deallocate, claim), self._begin_taking_back(pod)
-        self._handle.start(self._unless_bound(pod, write, end))
+        write = partial(self._made, claim, partial(self._writes.deallocate, claim))
+        self._handle.start(self._unless_bound(pod, write, self._begin_taking_back(pod)))
 
     def delete(self, claim: Object, pod: PodInfo) -> None:
         """Delete a claim that an earlier attempt has created, and try the Pod again: no event is about it.
@@ -250,13 +250,20 @@ class ClaimBinding:
                 return
             for claim, write in writes:
                 try:
-                    await write()
+                    await self._made(claim, write)
                 except ClaimError as error:
                     _log.warning("unreserve failed", extra={"object": str(pod.key), "error": str(error)})
-                    if error.unanswered:
-                        await self._look_at(claim)
         finally:
             end()
+
+    async def _made(self, claim: Object, write: Callable[[], Awaitable[object]]) -> None:
+        """Make this write to the claim.  One without an answer fails once the cache shows what became of it."""
+        try:
+            await write()
+        except ClaimError as error:
+            if error.unanswered:
+                await self._look_at(claim)
+            raise
 
     async def _settle(self, claim: Object, uid: str, pod: PodInfo) -> None:
         """Keep the allocation pending until it is known whether it was written; only then the Pod is tried again."""
