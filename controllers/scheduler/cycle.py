@@ -151,11 +151,8 @@ class Scheduler:
 
         Most of what happens in a cluster concerns no Pod that waits, and a look takes two turns of the event loop.
         """
-        if not self._queue.can_pop:
-            due = self._queue.next_due()
-            if due is None or self._clock.monotonic() + due >= self._looks_at:
-                return
-        self._changed.set()
+        if self._queue.can_pop or self._queue.next_due() < self._looks_at:
+            self._changed.set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run this beside the cycles.  It is cancelled after them, but not before it has begun: it may clean up.
@@ -230,9 +227,9 @@ class Scheduler:
 
     async def _change(self) -> None:
         """Wait until there is something to pop or to flush."""
-        due = self._queue.next_due()
-        self._looks_at = inf if due is None else self._clock.monotonic() + due
-        timer = None if due is None else asyncio.get_running_loop().call_later(due, self._changed.set)
+        due = self._looks_at = self._queue.next_due()
+        delay = max(due - self._clock.monotonic(), 0.0)
+        timer = None if due == inf else asyncio.get_running_loop().call_later(delay, self._changed.set)
         try:
             await self._changed.wait()
         finally:

@@ -189,15 +189,22 @@ async def test_a_first_look_at_the_nodes_that_raises_keeps_no_pod_from_being_bou
     await world.run_until(world.plugin.has_bound)
 
 
-async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, pop = World(Instant), SchedulingQueue.pop
-    looks: list[SchedulingQueue] = []
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[SchedulingQueue]:
+    """The queue, once for each time that the scheduler has asked it for a Pod."""
+    found: list[SchedulingQueue] = []
+    pop = SchedulingQueue.pop
 
     def counted(queue: SchedulingQueue) -> Any:
-        looks.append(queue)
+        found.append(queue)
         return pop(queue)
 
     monkeypatch.setattr(SchedulingQueue, "pop", counted)
+    return found
+
+
+async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(looks: list[SchedulingQueue]) -> None:
+    world = World(Instant)
     running = asyncio.create_task(world.scheduler.run())
     await turns()
     looked = [len(looks)]
@@ -210,6 +217,41 @@ async def test_what_helps_no_pod_that_waits_costs_no_look_at_the_queue(monkeypat
     running.cancel()
     await asyncio.wait([running])
     assert (looked, world.plugin.said.count("bound")) == ([2, 2, 2, 4], 2)
+
+
+class Full(Instant):
+    """No Node fits."""
+
+    def filter(self, *_: Any) -> Status:
+        return unschedulable("no")
+
+
+class Hurrying(SystemClock):
+    """Whoever looks again does so after less time than before."""
+
+    def __init__(self) -> None:
+        self.time, self.step = 0.0, 0.1
+
+    def monotonic(self) -> float:
+        self.step *= 0.9
+        self.time += self.step
+        return self.time
+
+
+async def test_what_helps_no_pod_that_waits_for_an_event_costs_no_look_at_the_queue(
+    looks: list[SchedulingQueue],
+) -> None:
+    world = World(Full, clock=Hurrying())
+    running = asyncio.create_task(world.scheduler.run())
+    await turns()
+    looked = []
+    for _ in range(3):
+        world.scheduler.wake()
+        await turns()
+        looked.append(len(looks))
+    running.cancel()
+    await asyncio.wait([running])
+    assert (looked, world.queue.counts()["unschedulable"]) == ([2, 2, 2], 1)
 
 
 class Failing(Instant):

@@ -4,7 +4,7 @@ Source: pkg/scheduler/backend/queue/backoff_queue.go, with SchedulerPopFromBacko
 """
 
 from collections.abc import Callable
-from math import floor
+from math import floor, inf
 
 from tollbar.model.objects import Key
 from tollbar.scheduler.queue.heap import KeyedHeap
@@ -72,10 +72,10 @@ class BackoffQueue:
                 found.append(first)
         return found
 
-    def next_completed(self) -> float | None:
-        """When the next back-off will be over; None if there is none."""
-        firsts = (heap.first() for heap in (self._rejected, self._failed))
-        return min((self._expiration(first) + 1 for first in firsts if first is not None), default=None)
+    def next_completed(self) -> float:
+        """When the next back-off will be over; infinity if there is none."""
+        firsts = (self._rejected.first(), self._failed.first())
+        return min([self._expiration(first) + 1 for first in firsts if first is not None], default=inf)
 
     def rejected(self) -> list[QueuedPod]:
         """In the order in which they will be popped."""

@@ -6,6 +6,7 @@ write.  kube-apiserver itself reports scheduling gates.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from tollbar.model.objects import Key
@@ -48,9 +49,10 @@ class Reports:
         """PreEnqueue let the Pod pass, or it is gone.  What its condition says is replaced by its next attempt."""
         self._due.pop(uid, None)
 
-    def next_due(self) -> float | None:
-        """When the next report is due."""
-        return next((due for due, _ in self._due.values()), None)
+    def next_due(self) -> float:
+        """When the next report is due; infinity if there is none."""
+        due, _ = next(iter(self._due.values()), (inf, None))
+        return due
 
     def take(self, now: float) -> Sequence[Report]:
         """The reports that are due, each once."""

@@ -214,13 +214,10 @@ class SchedulingQueue:
 
     # What the time does.
 
-    def next_due(self) -> float | None:
-        """In how many seconds `flush` has something to do; None if never, unless something else happens before."""
-        now = self._now()
-        times = [self._backoff.next_completed(), self._reports.next_due()]
-        if len(self._unschedulable):
-            times.append(self._next_unschedulable_flush)
-        return min((max(each - now, 0.0) for each in times if each is not None), default=None)
+    def next_due(self) -> float:
+        """When `flush` has something to do, by the clock; infinity if never, unless something else happens before."""
+        due = min(self._backoff.next_completed(), self._reports.next_due())
+        return min(due, self._next_unschedulable_flush) if self._unschedulable else due
 
     def flush(self) -> Sequence[Report]:
         """Do what is due, and return the reports about gated Pods that are to be written."""

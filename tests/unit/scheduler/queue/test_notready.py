@@ -69,4 +69,4 @@ def test_nothing_is_reported_of_a_pod_that_is_gone() -> None:
 def test_nothing_is_reported_without_a_delay(delay: None) -> None:
     world = World(Gate("G", closed={"a"}), settings=Settings(not_ready_delay=delay))
     world.add("a")
-    assert (reported(world, 100), world.queue.next_due()) == ([], 20.0)
+    assert (reported(world, 100), world.queue.next_due() - world.time) == ([], 20.0)
