@@ -4,8 +4,8 @@ A dict takes 64 bytes and 16 to 40 for each member, a Pod has a dozen of them.  
 layout, which it shares with every object of the same members, then its values, of which short texts that are equal are
 one.  To make one takes some 10 µs, to read it less.
 
-Invariants: what is read equals what was given, in the same order of members; every read is another copy, but for its
-`whole` parts.
+Invariants: what is read equals what was given, in the same order of members, and is not changed by who reads it; reads
+that follow one another may return one object, others return another copy, but for its `whole` parts.
 """
 
 from collections.abc import Iterator
@@ -36,6 +36,8 @@ _layouts: Final[dict[Any, Any]] = {}
 _texts: Final[dict[str, str]] = {}
 _last: tuple[Any, frozenset[Path], Flat] = ({}, _NOTHING, (((), ()),))
 """What was given last: several caches keep an object when it comes, and should keep one tuple."""
+_read: tuple[Flat, Any] = ((), None)
+"""What was read last: who is told of a change reads one object several times."""
 
 
 def flat(obj: Any, whole: frozenset[Path] = _NOTHING) -> Flat:
@@ -52,8 +54,14 @@ def flat(obj: Any, whole: frozenset[Path] = _NOTHING) -> Flat:
 
 def unfolded(made: Flat) -> Any:
     """What was given to `flat`."""
-    values = iter(made)
-    return _built(next(values), values)
+    global _read
+    given, _, last = _last
+    if made is last:
+        return given
+    if made is not _read[0]:
+        values = iter(made)
+        _read = (made, _built(next(values), values))
+    return _read[1]
 
 
 def one_text(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tollbar.model import flat as module
-from tollbar.model.flat import DEPTH, KEPT, LONGEST, SHORT, WIDEST, flat, one_text, unfolded
+from tollbar.model.flat import DEPTH, KEPT, LONGEST, SHORT, WIDEST, Flat, flat, one_text, unfolded
 
 
 def nested(levels: int) -> Any:
@@ -27,6 +27,12 @@ CASES: dict[str, Any] = {
 }
 
 
+def read_later(made: Flat) -> Any:
+    """What is read when something else has been given meanwhile."""
+    flat("")
+    return unfolded(made)
+
+
 def kinds(value: Any) -> Any:
     """The value with the types that JSON tells apart, and the order of members."""
     if isinstance(value, dict):
@@ -37,7 +43,7 @@ def kinds(value: Any) -> Any:
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("whole", [frozenset(), frozenset({("a",), ("e", "f"), ("*", "b")})], ids=["", "whole parts"])
 def test_what_is_read_is_what_was_given(given: Any, whole: frozenset[tuple[str, ...]]) -> None:
-    assert kinds(unfolded(flat(given, whole))) == kinds(given)
+    assert kinds(read_later(flat(given, whole))) == kinds(given)
 
 
 def test_objects_that_are_alike_share_their_layout_and_short_texts() -> None:
@@ -49,7 +55,7 @@ def test_objects_that_are_alike_share_their_layout_and_short_texts() -> None:
 def test_parts_that_others_have_are_not_taken_apart() -> None:
     labels = {"app": "web"}
     given = {"metadata": {"name": "a", "labels": labels}, "spec": {"any": labels}}
-    read = unfolded(flat(given, frozenset({("metadata", "labels"), ("spec", "*")})))
+    read = read_later(flat(given, frozenset({("metadata", "labels"), ("spec", "*")})))
     assert (read["metadata"]["labels"] is labels, read["spec"]["any"] is labels) == (True, True)
 
 
@@ -57,6 +63,19 @@ def test_an_object_that_is_given_twice_in_a_row_is_kept_once() -> None:
     given = {"a": "b"}
     whole = frozenset({("a",)})
     assert (flat(given) is flat(given), flat(given, whole) is flat(given)) == (True, False)
+
+
+def test_what_is_read_again_at_once_is_built_once() -> None:
+    given, other = {"a": {"b": "c"}}, flat({"d": "e"})
+    made = flat(given)
+    as_given = unfolded(made)
+    flat("")
+    built = unfolded(made)
+    again = unfolded(made)
+    unfolded(other)
+    later = unfolded(made)
+    assert (as_given is given, built is given, again is built, later is built) == (True, False, True, False)
+    assert given == built == later
 
 
 @pytest.mark.parametrize(
@@ -67,7 +86,7 @@ def test_an_object_that_is_given_twice_in_a_row_is_kept_once() -> None:
 def test_of_what_its_author_makes_as_large_as_they_like_nothing_stays(made_up: Any) -> None:
     """Such as the attributes of a CSI volume, of a Pod that is gone again."""
     module._layouts.clear()
-    read = unfolded(flat({"volumes": [{"csi": {"volumeAttributes": made_up}}]}))
+    read = read_later(flat({"volumes": [{"csi": {"volumeAttributes": made_up}}]}))
     layouts = {names for names, _ in module._layouts}
     assert (read["volumes"][0]["csi"]["volumeAttributes"] is made_up, layouts) == (
         True,
