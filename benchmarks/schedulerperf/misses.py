@@ -56,9 +56,10 @@ them. Of Tollbar's 0.53 ms of CPU for a Pod (2026-11-28) 19 % were Events that w
 one. Since then up to eight are under way at one time.""",
     "SchedulingWhileGated": """\
 The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.41 (0.40 to 0.61). Of Tollbar's 1.40 ms of CPU
-for a Pod (Intel Xeon, 2026-11-28) 34 % came after the last binding: Events, at most 50 a second, while gated Pods go
-on being deleted, each of which is an event of a watch. The rest, 0.93 ms, is less than half of what kube-scheduler
-took, all of it until its last binding: it binds for four times as long.""",
+for a Pod (Intel Xeon, 2026-11-28) 34 % came after the last binding: Events, at most 50 a second, while Pods that were
+bound before go on being deleted, as many a second, each of which is an event of a watch. The gated Pods stay. The
+rest, 0.93 ms, is less than half of what kube-scheduler took, all of it until its last binding: it binds for four times
+as long.""",
     "TopologySpreading": """\
 The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.38 (0.34 to 0.40), on an Intel Xeon
 (2026-11-28) 0.48 (0.43 to 0.48) in one hour and 0.54 in another, in which kube-scheduler took a third more as well.
