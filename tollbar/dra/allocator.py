@@ -13,7 +13,7 @@ from random import getrandbits
 from typing import Final
 
 from tollbar.dra import requests, results
-from tollbar.dra.candidates import Examiner
+from tollbar.dra.candidates import Available, Examiner
 from tollbar.dra.counters import FreeCounters
 from tollbar.dra.inventory import Inventory, Pool, PoolState
 from tollbar.dra.requests import Asked, Claim
@@ -60,7 +60,8 @@ class Allocation:
     def __init__(self, allocator: "Allocator", node: Object, claims: Sequence[Object]) -> None:
         self.result: list[Object] | Failed | None = None
         self._allocator = allocator
-        self._work = self._allocate(node, claims)
+        self._work = _work(allocator, node, claims)
+        self._has_ended = False
 
     def run(self, seconds: float = float("inf")) -> bool:
         """Go on for about so many seconds; true at the end.
@@ -70,51 +71,61 @@ class Allocation:
         """
         clock, deadline = self._allocator.clock, self._allocator.deadline
         until = min(clock() + seconds, deadline)
-        for _ in self._work:
+        while not self._has_ended:
+            try:
+                next(self._work)
+            except StopIteration as end:
+                self._end(end.value)
+                break
             if clock() >= until:
                 if until < deadline:
                     return False
                 self._work.close()
-                self.result = Failed("filter operation aborted: context deadline exceeded", timed_out=True)
-                return True
+                self._end(Failed("filter operation aborted: context deadline exceeded", timed_out=True))
         return True
 
-    def _allocate(self, node: Object, claims: Sequence[Object]) -> Steps[None]:
-        allocator = self._allocator
-        known = tuple(map(id, claims))
-        asked = allocator.known.get(known)
-        if asked is None:
-            parsed = []
-            for index, claim in enumerate(claims):
-                parsed.append((yield from allocator.parsed(index, claim)))
-            asked = allocator.known[known] = Asked(parsed)
-        pools = []
-        for pool in allocator.inventory.pools(node):
-            if allocator.may_use(pool):
-                pools.append(pool)
-            yield
-        if len(pools) > 1:
-            pools.sort(key=_ORDER)
-        search = Search(allocator.setting, node, asked, pools, allocator.tries_max)
-        try:
-            yield from search.run()
-            if search.has_given_up:
-                limit = f"no solution within {allocator.tries_max} tries"
-                self.result = Failed(f"filter operation aborted: {limit}", timed_out=True)
-                return
-            if search.solution is not None:
-                self.result = [
-                    results.allocation(claim, chosen, node, allocator.inventory.features, allocator.share_id)
-                    for claim, chosen in zip(asked.claims, search.solution, strict=True)
-                ]
-                return
-        except Unsolvable as problem:
-            self.result = Failed(str(problem))
-            return
-        finally:
-            allocator.steps += search.steps
-        if any(pool.state is PoolState.INVALID for pool in pools):
-            self.result = Failed("invalid resource pools were encountered", node_only=True)
+    def _end(self, result: list[Object] | Failed | None) -> None:
+        self.result, self._has_ended = result, True
+
+
+def _work(allocator: "Allocator", node: Object, claims: Sequence[Object]) -> Steps[list[Object] | Failed | None]:
+    """The result of an Allocation, with a pause after each step.
+
+    It does not refer to the Allocation, which would refer to itself then: one that is dropped in a pause would stay in
+    memory until the garbage collector finds it.
+    """
+    known = tuple(map(id, claims))
+    asked = allocator.known.get(known)
+    if asked is None:
+        parsed = []
+        for index, claim in enumerate(claims):
+            parsed.append((yield from allocator.parsed(index, claim)))
+        asked = allocator.known[known] = Asked(parsed)
+    pools = []
+    for pool in allocator.inventory.pools(node):
+        if allocator.may_use(pool):
+            pools.append(pool)
+        yield
+    if len(pools) > 1:
+        pools.sort(key=_ORDER)
+    search = Search(allocator.setting, node, asked, pools, allocator.tries_max)
+    try:
+        yield from search.run()
+        if search.has_given_up:
+            limit = f"no solution within {allocator.tries_max} tries"
+            return Failed(f"filter operation aborted: {limit}", timed_out=True)
+        if search.solution is not None:
+            return [
+                results.allocation(claim, chosen, node, allocator.inventory.features, allocator.share_id)
+                for claim, chosen in zip(asked.claims, search.solution, strict=True)
+            ]
+    except Unsolvable as problem:
+        return Failed(str(problem))
+    finally:
+        allocator.steps += search.steps
+    if any(pool.state is PoolState.INVALID for pool in pools):
+        return Failed("invalid resource pools were encountered", node_only=True)
+    return None
 
 
 class Allocator:
@@ -150,7 +161,7 @@ class Allocator:
         self.steps = 0
         self._selectors = selectors or Selectors()
         examiner = Examiner(state, inventory.features, self._selectors)
-        self.setting = Setting(state, examiner, FreeCounters(state))
+        self.setting = Setting(state, examiner, Available(examiner), FreeCounters(state))
         self._classes = classes
         self.known: dict[tuple[int, ...], Asked] = {}
         """The claims of a Pod, by the identities of their objects, which the parsed claims keep alive."""

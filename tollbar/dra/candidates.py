@@ -79,17 +79,6 @@ class Examiner:
         self._selectors = selectors
         self._held = state.devices if features.consumable_capacity else state
         """Devices of which there is nothing left."""
-        self._known: dict[tuple[object, Pool], Candidates] = {}
-        """By the kind of request."""
-
-    def candidates(self, request: Request, pools: Iterable[Pool], node: Object) -> Iterator[Candidate | None]:
-        """The matching devices of these pools that are free and allowed; None is a pause, after some that took time."""
-        return chain.from_iterable(
-            self._available(request, pool, node)
-            if pool.is_local or pool.is_per_device
-            else self._shared(request, pool, node)
-            for pool in pools
-        )
 
     def candidate(self, request: Request, pool: Pool, device: Device, node: Object) -> Candidate | None:
         """The device, if it is what the request asks for."""
@@ -171,11 +160,48 @@ class Examiner:
             return False
         return not (device.taints and self._features.device_taints and untolerated(device.taints, request.tolerations))
 
+    def available(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
+        """The matching devices of the pool that are free and allowed; None is a pause, after some that took time."""
+        held = () if request.admin_access else self._held
+        for number, device in enumerate(pool.devices, 1):
+            if device.id in held:
+                continue
+            while (candidate := self.examined(request, pool, device, node)) is Examination.UNFINISHED:
+                yield None
+            if candidate is not None and (
+                candidate.error or not (device.taints or device.consumes) or self.is_allowed(request, device)
+            ):
+                yield candidate
+            if not number % PAUSE:
+                yield None
+
+
+class Available:
+    """The available devices of pools; what is examined of one that several Nodes see is known for all of these.
+
+    The examiner does not refer to it: while a search for devices is not complete it refers to the examiner, so that
+    both would stay in memory until the garbage collector finds them.
+    """
+
+    def __init__(self, examiner: Examiner) -> None:
+        self._examiner = examiner
+        self._known: dict[tuple[object, Pool], Candidates] = {}
+        """By the kind of request."""
+
+    def candidates(self, request: Request, pools: Iterable[Pool], node: Object) -> Iterator[Candidate | None]:
+        """Those of these pools for the request; None is a pause."""
+        return chain.from_iterable(
+            self._examiner.available(request, pool, node)
+            if pool.is_local or pool.is_per_device
+            else self._shared(request, pool, node)
+            for pool in pools
+        )
+
     def _shared(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
         """Those of a pool that several Nodes see, which are the same for all of these."""
         known = self._known.get((request.kind, pool))
         if known is None:
-            known = self._known[request.kind, pool] = Candidates(self._available(request, pool, node))
+            known = self._known[request.kind, pool] = Candidates(self._examiner.available(request, pool, node))
         place = 0
         while place < len(known.found) or not known.is_complete:
             if place < len(known.found):
@@ -189,18 +215,3 @@ class Examiner:
                     raise
                 if not is_further:
                     yield None
-
-    def _available(self, request: Request, pool: Pool, node: Object) -> Iterator[Candidate | None]:
-        """The matching devices that are free and allowed."""
-        held = () if request.admin_access else self._held
-        for number, device in enumerate(pool.devices, 1):
-            if device.id in held:
-                continue
-            while (candidate := self.examined(request, pool, device, node)) is Examination.UNFINISHED:
-                yield None
-            if candidate is not None and (
-                candidate.error or not (device.taints or device.consumes) or self.is_allowed(request, device)
-            ):
-                yield candidate
-            if not number % PAUSE:
-                yield None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
-from tollbar.dra.candidates import PAUSE, Candidate, Candidates, Examiner
+from tollbar.dra.candidates import PAUSE, Available, Candidate, Candidates, Examiner
 from tollbar.dra.capacity import Consumption
 from tollbar.dra.constraints import Values
 from tollbar.dra.counters import FreeCounters
@@ -92,6 +92,7 @@ class Setting:
 
     state: AllocatedState
     examiner: Examiner
+    available: Available
     counters: FreeCounters
 
 
@@ -234,7 +235,7 @@ class Search:
             return self._open(position + 1, kept)
         candidates = self._candidates.get(request.kind)
         if candidates is None:
-            found = self._examiner.candidates(request, self._pools, self._node)
+            found = self._setting.available.candidates(request, self._pools, self._node)
             candidates = self._candidates[request.kind] = Candidates(found)
         return _Device(position, kept, request, count, candidates)
 

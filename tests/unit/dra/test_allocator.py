@@ -1,5 +1,7 @@
 """The allocator: which devices the claims of a Pod get on a Node, or why they get none."""
 
+import gc
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -542,6 +544,21 @@ def test_a_search_in_pieces_pauses_and_goes_on() -> None:
         pieces += 1
     assert isinstance(allocation.result, Failed)
     assert pieces > 5
+
+
+@pytest.mark.parametrize("has_ended", [False, True], ids=["in a pause", "with its answer"])
+def test_a_search_that_is_dropped_is_freed_at_once(has_ended: bool) -> None:
+    """It may have a copy of all that claims hold, and garbage that has become old is collected twice an hour."""
+    allocator, claims = endless()
+    allocation = allocator.begin(node(), [claiming(exactly())] if has_ended else claims)
+    assert allocation.run(25) is has_ended
+    left: list[weakref.ref[Any]] = [weakref.ref(allocation), weakref.ref(allocator.setting.examiner)]
+    gc.disable()
+    try:
+        del allocation, allocator
+        assert [each() for each in left] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("pieces", range(12))
