@@ -239,7 +239,7 @@ class Parser:
         if found is None:
             if len(self._contents) >= _KEPT_CONTENTS:
                 self._contents.clear()
-            capacities = _capacities(orjson.dumps(capacity)) if capacity else _NO_CAPACITY
+            capacities = _capacities(orjson.dumps(capacity).decode()) if capacity else _NO_CAPACITY
             found = self._contents[identity] = Content(
                 driver, flat([attributes, capacity]), shared, capacities, self._memos
             )
@@ -287,7 +287,7 @@ def _texts(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 @lru_cache(maxsize=1024)
-def _capacities(written: bytes) -> Mapping[str, Capacity]:
+def _capacities(written: str) -> Mapping[str, Capacity]:
     """Parsed from JSON, so that devices which offer the same share it."""
     return {name: _capacity(each) for name, each in orjson.loads(written).items()}
 

@@ -27,9 +27,11 @@ def sharing(value: Any, paths: frozenset[Path]) -> Any:
             return value  # nested too deeply for the encoder
         if len(written) > LONGEST:
             return value
-        if len(known) >= KEPT:
-            known.clear()
-        return known.setdefault(written, value)
+        if written not in known:
+            if len(known) >= KEPT:
+                known.clear()
+            known[bytes(memoryview(written))] = value  # what orjson returns takes 4 KiB at least
+        return known[written]
     if isinstance(value, list):
         inner = _inside("*", paths)
         return [sharing(each, inner) for each in value] if inner else value

@@ -1,6 +1,7 @@
 """Equal parts of cached objects are one object in memory, and nothing else about them changes."""
 
 import copy
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -59,6 +60,18 @@ def test_what_is_known_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         sharing({"spec": number}, frozenset({("spec",)}))
         assert len(module.known) <= 3
+
+
+def test_what_is_known_takes_little_more_than_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "known", {})
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            sharing({"spec": f"known {number}"}, frozenset({("spec",)}))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 100 * 1024
 
 
 def nested(levels: int) -> Any:
