@@ -16,7 +16,7 @@ from tollbar.model import conditions
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_a_pod_that_is_terminal_gets_its_node_in_an_outage(
+def test_a_pod_that_is_watched_gets_its_node_in_an_outage(
     cluster: Cluster, stack: Stack, kubelet: BackgroundKubelet, tmp_path: Path
 ) -> None:
     cluster.create(cluster.pod().but("spec.nodeSelector", {"kubernetes.io/hostname": "late"}))

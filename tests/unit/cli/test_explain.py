@@ -207,7 +207,7 @@ LOOKS: Mapping[str, tuple[tuple[str | Exception, ...], list[str], list[str]]] = 
 
 
 @pytest.mark.parametrize("case", LOOKS)
-def test_a_claim_that_is_terminal(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_is_watched(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     states, answers, said = LOOKS[case]
     server = Watched(*states)
 

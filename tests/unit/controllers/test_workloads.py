@@ -435,7 +435,7 @@ async def test_a_list_of_a_kind_has_pages_of_bounded_length() -> None:
         assert api.bounds == [PAGE_TEXT] * 2
 
 
-async def test_when_this_process_leads_again_a_kind_is_terminal_again() -> None:
+async def test_when_this_process_leads_again_a_kind_is_watched_again() -> None:
     api = Api(deployment())
     made = World(api)
     for _ in range(2):
@@ -447,7 +447,7 @@ async def test_when_this_process_leads_again_a_kind_is_terminal_again() -> None:
     assert (api.ended.is_set(), api.calls["list"]) == (True, 4)  # each time for the permission and into the store
 
 
-async def test_when_this_process_leads_again_no_kind_is_terminal_for_a_claim_that_is_gone() -> None:
+async def test_when_this_process_leads_again_no_kind_is_watched_for_a_claim_that_is_gone() -> None:
     made = World(Api(deployment()))
     for name in ("gone", "there"):
         running = asyncio.create_task(made.workloads.run())
