@@ -29,8 +29,7 @@ class Deps:
     """`identity` is the user name that the API server knows this process by (SelfSubjectReview).
 
     `ours` are the gates whose Pods this process releases, with the policies that apply while there is no valid
-    SchedulingGate.  `told`: Pods of a gate that were created until then have
-    been told of.
+    SchedulingGate.  `told`: Pods of a gate that were created until then have been told of.
     """
 
     gates: Store

@@ -128,8 +128,8 @@ async def _free(client: Client, report: Callable[[str], None]) -> None:
 
 
 async def _stop(child: Process, report: Callable[[str], None]) -> None:
-    has_ended = await child.stop()
-    report(f"{child.name}: ended" if has_ended else f"{child.name}: did not end in time and was killed")
+    ended_in_time = await child.stop()
+    report(f"{child.name}: ended" if ended_in_time else f"{child.name}: did not end in time and was killed")
 
 
 def _plan(directory: Path, kubeconfig: str, admission: str, claims: str, gates: Sequence[str]) -> _Plan:
