@@ -1,13 +1,15 @@
 """Gates of others that hold Pods for too long: who is told of it, when, and what the metrics say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fakes.clocks import Aged
 from fakes.manager import Managed
 from objects.builders import CREATED, Pod, SchedulingGate, pod, scheduling_gate
+from unit.gates.zones import saying
 
 from controllers import watchdog
 from controllers.watchdog.reconcile import TOLD_AT_ONCE
+from tollbar.gates import Gate, NotMine
 from tollbar.model.objects import Key, Object
 
 GATE, KEY = "kueue.x-k8s.io/admission", Key("", "kueue")
@@ -25,10 +27,10 @@ class Api:
 class Watched(Managed):
     """This SchedulingGate, and Pods that were created at some second after the first."""
 
-    def __init__(self, held: Iterable[Object], gate: Object = KUEUE) -> None:
+    def __init__(self, held: Iterable[Object], gate: Object = KUEUE, classes: Sequence[Gate] = ()) -> None:
         self.time = Aged(0.0)
         super().__init__(Api(), clock=self.time)
-        self.controller = watchdog.setup(self, user="me")
+        self.controller = watchdog.setup(self, "me", classes)
         self.fill([gate, *held])
 
     async def said_at(self, age: float, key: Key = KEY) -> list[str]:
@@ -37,8 +39,8 @@ class Watched(Managed):
         await self.controller.reconcile(key)
         return list(self.told.said)
 
-    def measured(self, metric: str) -> float | None:
-        return self.metrics.registry.get_sample_value(metric, {"gate": GATE})
+    def measured(self, metric: str, gate: str = GATE) -> float | None:
+        return self.metrics.registry.get_sample_value(metric, {"gate": gate})
 
 
 def held(name: str, second: int = 0) -> Pod:
@@ -71,6 +73,16 @@ async def test_without_a_clear_limit_nobody_is_overdue_and_tollbars_own_gate_is_
     own = Watched([pod("a").gated().created(CREATED)], ours)
     said = [await endless.said_at(1e6), await unclear.said_at(1e6), await own.said_at(1e6, Key("", "ours"))]
     assert said == [[], [], []]
+
+
+async def test_where_the_scheduling_gate_of_a_class_is_not_valid_the_limit_of_the_class_applies() -> None:
+    gate = saying(lambda _facts: NotMine(), max_hold="90s")
+    unclear = scheduling_gate("zone", gate.name).expiring("soon", "Report")
+    watched = Watched([pod("a").gated(gate.name).created(CREATED)], unclear, [gate])
+    overdue = []
+    for watched.time.age in (89, 90):
+        overdue.append(watched.measured("tollbar_gate_overdue_pods", gate.name))
+    assert overdue == [0, 1]
 
 
 async def test_the_metrics_of_a_gate_follow_the_pods_and_go_with_the_scheduling_gate() -> None:
