@@ -15,8 +15,8 @@ from controllers.watchdog.reconcile import Deps, policy_in_force, reconcile
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import overdue
-from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
-from tollbar.gates.evaluation import declaration, default_policy
+from tollbar.decide.pods.scope import GatePolicy
+from tollbar.gates.evaluation import declaration, default_policies
 from tollbar.gates.gate import Gate
 from tollbar.model import pods
 from tollbar.model.objects import Key, key_of, spec
@@ -35,7 +35,7 @@ def setup(manager: Manager, user: str, classes: Sequence[Gate] = ()) -> Controll
     `user` is the name that the API server knows this process by; `classes` are the gates that this process releases
     beside the toleration gate.
     """
-    ours = {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
+    ours = default_policies(classes)
     gates, held = manager.caches.store(kinds.GATES), manager.caches.store(kinds.PENDING_PODS)
     status, counts = StatusWriter(manager, gates, "gates"), HeldPods(held)
     _expose(manager, gates, counts, ours)

@@ -5,18 +5,19 @@ that names the class, and the Pod is held as its SchedulingGate says.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import orjson
 
+from tollbar import wellknown
 from tollbar.api.webhooks import GateWebhook
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
-from tollbar.decide.pods.scope import GatePolicy
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
 from tollbar.gates.explanation import ClusterCopy, Section
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 from tollbar.gates.guarded import guarded
@@ -208,6 +209,11 @@ def webhook_of(gate: Gate) -> GateWebhook:
 def default_policy(gate: Gate) -> GatePolicy:
     """The policy that the class declares, which applies while there is no valid SchedulingGate."""
     return GatePolicy(gate.max_hold_seconds, release_on_expiry=gate.on_expiry == "Release")
+
+
+def default_policies(classes: Iterable[Gate]) -> Mapping[str, GatePolicy]:
+    """The same by gate: of these classes, and of Tollbar's own gate.  For gates of others there is UNLIMITED."""
+    return {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
 
 
 def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:

@@ -123,7 +123,7 @@ class Gatherer:
         return policy
 
 
-def policy_of(gate: Object, default: GatePolicy = SHIPPED_GATE_POLICY) -> GatePolicy:
+def policy_of(gate: Object, default: GatePolicy) -> GatePolicy:
     """The policy in this SchedulingGate; the default when it is not valid."""
     parsed = parse_gate(gate)
     if not isinstance(parsed, SchedulingGate):

@@ -6,6 +6,7 @@ rules and reservations have problems.  What the user may not read is shown as un
 `tollbar-status` grants all that is read.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,10 +22,11 @@ from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.cli.reading import Reading
 from tollbar.cli.status import claims, crds, webhook
-from tollbar.cli.status.gates import GateStatus, gates_of, read_of
+from tollbar.cli.status.gates import GateStatus, gates_of, name_of, read_of
 from tollbar.cli.status.quotas import QuotaStatus, status_of
 from tollbar.cli.status.webhook import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
+from tollbar.gates import registry
 from tollbar.model import conditions, pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
@@ -160,6 +162,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     configurations = await Configurations.read(reading)
     of_dev = any(map(is_of_dev, configurations.all))
     gates = await reading.list(SCHEDULING_GATES)
+    classes = await asyncio.to_thread(registry.installed, map(name_of, gates or ()))
     held = await reading.list(
         PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)), project=read_of
     )
@@ -177,7 +180,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         parts=_parts(await reading.list(DEPLOYMENTS, namespace, keep=is_ours)),
         crds=await crds.look(reading),
         admission=await webhook.look(reading, configurations),
-        gates=None if gates is None else gates_of(gates, held, now),
+        gates=None if gates is None else gates_of(gates, held, now, classes),
         mode=notes.get(wellknown.ANNOTATION_CLAIMS, ""),
         condition=modes.read(notes.get(wellknown.ANNOTATION_CLAIMS_CONDITION, "")),
         leader=_UNREAD if lease is None else _leader(lease, now),

@@ -3,13 +3,16 @@
 It is computed from the Pods, because the status of a SchedulingGate is old when no controller runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.api.reasons import GateReason
+from tollbar.decide.pods.scope import UNLIMITED, GatePolicy
+from tollbar.gates import Gate
+from tollbar.gates.evaluation import default_policies
 from tollbar.model import conditions, pods, timestamps
 from tollbar.model.objects import Object, key_of, metadata, picked, spec
 from tollbar.views.gatherer import policy_of
@@ -68,17 +71,27 @@ def read_of(pod: Object) -> Object:
     }
 
 
-def gates_of(declared: Sequence[Object], held: Sequence[Object] | None, now: float) -> tuple[GateStatus, ...]:
-    """The gates of these SchedulingGates, and Tollbar's own; `held` are the Pods with any gate, `now` epoch seconds."""
-    names = [str(spec(gate).get("gateName")) for gate in declared]
-    found = [_gate(gate, name, held, now) for gate, name in zip(declared, names, strict=True)]
-    if wellknown.GATE not in names:
-        found.append(_gate({}, wellknown.GATE, held, now))
-    return tuple(found)
+def gates_of(
+    declared: Sequence[Object], held: Sequence[Object] | None, now: float, classes: Iterable[Gate] = ()
+) -> tuple[GateStatus, ...]:
+    """The gates of these SchedulingGates, and Tollbar's own; `held` are the Pods with any gate, `now` epoch seconds.
+
+    `classes` are those of the gates, as far as they are known, for SchedulingGates that are not valid.
+    """
+    defaults = default_policies(classes)
+    gates = [(name_of(gate), gate) for gate in declared]
+    if wellknown.GATE not in dict(gates):
+        gates.append((wellknown.GATE, {}))
+    return tuple(_gate(gate, name, held, now, defaults.get(name, UNLIMITED)) for name, gate in gates)
 
 
-def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float) -> GateStatus:
-    policy = policy_of(declared)
+def name_of(declared: Object) -> str:
+    """The name of the gate that this SchedulingGate declares, as Pods have it."""
+    return str(spec(declared).get("gateName"))
+
+
+def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float, default: GatePolicy) -> GateStatus:
+    policy = policy_of(declared, default)
     ages = sorted((_age(pod, now) for pod in held or () if name in pods.gate_names(pod)), key=lambda pod: -pod.seconds)
     limit = policy.max_hold
     late = [pod for pod in ages if limit is not None and pod.seconds >= limit + _GRACE]

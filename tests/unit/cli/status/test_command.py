@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from objects.builders import CREATED, Built, claim, pod, scheduling_gate, toleration_rule
 from processes.transcripts import steps
+from unit.gates.zones import Zone
 
 import tollbar
 from tollbar import wellknown
@@ -23,6 +24,7 @@ from tollbar.cli.status.gates import GateStatus, HeldPod
 from tollbar.cli.status.quotas import QuotaStatus, status_of
 from tollbar.cli.status.webhook import Admission, Webhook
 from tollbar.decide.claims.events import ClaimEvent
+from tollbar.gates import registry
 from tollbar.model import timestamps
 from tollbar.model.objects import Object
 from tollbar.model.resources import LEASES, Resource
@@ -531,6 +533,19 @@ async def test_under_dev_the_right_to_bind_is_that_of_whoever_started_it_and_is_
 async def test_of_no_service_account_the_right_to_bind_is_not_known(gates: list[Object]) -> None:
     server: Any = Server({"schedulinggates": gates}, lease(NOW - 5))
     assert (await gather(server, "tollbar-system", Now())).may_bind is None
+
+
+async def test_the_classes_that_are_installed_give_the_limits_of_gates_that_are_not_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "IN_TREE", {"zone": Zone})
+    unclear = scheduling_gate("zone", Zone.name).but("spec.maxHold", "soon")
+    server: Any = Server({"schedulinggates": [unclear]}, NONE)
+    found = await gather(server, "tollbar-system", Now())
+    assert [(each.gate, each.limit) for each in found.gates or ()] == [
+        (Zone.name, "maxHold 1m0s"),
+        (wellknown.GATE, "maxHold 1m0s"),
+    ]
 
 
 async def test_events_from_before_tollbar_was_removed_are_no_problem() -> None:

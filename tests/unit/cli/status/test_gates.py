@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 from objects.builders import CREATED, NAMESPACE, pod, scheduling_gate
+from unit.gates.zones import saying
 
 from tollbar import wellknown
 from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of, read_of
+from tollbar.gates import NotMine
 from tollbar.model.objects import Object
 from tollbar.runtime.store import footprint
 
@@ -43,6 +45,12 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
             GateStatus("quota", "example.com/quota", 3600.0, "Report", "", 1, ()),
         ],
     ),
+    "one of others that is not valid has no limit": (
+        [OURS, THEIRS.but("spec.maxHold", "soon")],
+        [FOREIGN],
+        [STATUS, GateStatus("quota", "example.com/quota", None, "Report", "", 1, ())],
+    ),
+    "Tollbar's own that is not valid has the defaults": ([OURS.but("spec.maxHold", "soon")], [], [STATUS]),
     "without a declaration the defaults hold": (
         [],
         [LATE],
@@ -69,6 +77,13 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
 @pytest.mark.parametrize(("declared", "held", "want"), CASES.values(), ids=CASES)
 def test_gates(declared: list[Object], held: list[Object] | None, want: list[GateStatus]) -> None:
     assert gates_of(declared, held, NOW) == tuple(want)
+
+
+def test_one_of_a_class_that_is_not_valid_has_the_limit_of_the_class() -> None:
+    gate = saying(lambda _facts: NotMine(), max_hold="1000s")
+    unclear = scheduling_gate("zone", gate.name).expiring("soon", "Report").but("status.conditions", [OBSERVED])
+    found, _ = gates_of([unclear], [pod("old").gated(gate.name)], NOW, [gate])
+    assert (found.limit, found.on_expiry, found.held, found.overdue) == ("maxHold 16m40s", "Release", 1, ())
 
 
 def test_what_is_kept_of_a_large_pod_is_little_and_tells_all() -> None:
