@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
-from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.matching import Truth
+from tollbar.decide.pods.scope import UNLIMITED
 from tollbar.explain import awaited, remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
@@ -31,6 +31,7 @@ from tollbar.model.resources import (
 from tollbar.model.texts import some
 from tollbar.offline import Attempt, Cluster
 from tollbar.offline.scheduling import DEFAULT_PROFILE
+from tollbar.views.gatherer import policy_of
 
 _SETTLED: Final = 10.0
 """Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
@@ -277,8 +278,9 @@ def _of_class(case: Case, name: str, answer: Answer) -> Finding:
 
 
 def _overdue_by(case: Case, gate: str) -> str:
-    limit = spec(case.declared(gate) or {}).get("maxHold")
-    return f", for longer than its maxHold {limit}" if limit and case.age > durations.parse(str(limit)) else ""
+    declared = case.declared(gate) or {}
+    most = policy_of(declared, UNLIMITED).max_hold
+    return f", for longer than its maxHold {spec(declared)['maxHold']}" if most is not None and case.age > most else ""
 
 
 # Claims.

@@ -74,6 +74,16 @@ def test_of_many_rules_that_wait_some_are_named() -> None:
     assert found.what.count("waits for") == 4
 
 
+@pytest.mark.parametrize(
+    ("max_hold", "said"), [("5s", ", for longer than its maxHold 5s"), ("1h", ""), ("soon", ""), (None, "")]
+)
+def test_a_gate_of_others_is_overdue_if_it_has_a_limit_that_is_valid(max_hold: str | None, said: str) -> None:
+    gate = scheduling_gate("quota", "example.com/quota").but("spec.maxHold", max_hold)
+    held = pod().gated("example.com/quota").created(NOW - 10)
+    (found,) = pods.explain(Cluster([namespace(), gate, held, node("n1")], now=NOW), held).findings
+    assert found.what == f"scheduling gate example.com/quota holds the Pod{said}"
+
+
 def test_a_claim_that_looks_at_a_device_with_admin_access_holds_no_counters() -> None:
     given = SITUATIONS["counters are exhausted"]()
     looking = a_claim("looking", whole("d1", adminAccess=True))
