@@ -124,8 +124,9 @@ def _fields(prefix: str, section: Any) -> Iterator[str]:
 def command_line() -> Iterator[str]:
     yield "# Command line"
     yield ""
-    yield "Also the kubectl plugin `kubectl tollbar`. Exit codes: 0 done, 1 failed, 2 wrong usage, where a command"
-    yield "says no others. Data goes to stdout, progress and errors to stderr."
+    yield "Also the kubectl plugin `kubectl tollbar`. Exit codes: 0 done, 1 failed, 2 wrong usage, or a file other than"
+    yield "a kubeconfig that cannot be read or written, where a command says no others. Data goes to stdout, progress"
+    yield "and errors to stderr."
     with click.Context(cli.main, info_name="tollbar") as parent:
         yield from _subcommands(cli.main, parent)
 

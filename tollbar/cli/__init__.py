@@ -3,8 +3,8 @@
 Subcommands have one module each and are imported only when they are called, so that `tollbar plane` need not import the
 CEL parser.  The table below has the help lines, so that `tollbar --help` imports none of them.
 
-Exit codes: 0 done, 1 failed or findings, 2 wrong usage, or a file that cannot be read or written; those of one command
-besides are in its help.  Data goes to stdout, progress and errors to stderr.
+Exit codes: 0 done, 1 failed or findings, 2 wrong usage, or a file other than a kubeconfig that cannot be read or
+written; those of one command besides are in its help.  Data goes to stdout, progress and errors to stderr.
 """
 
 import atexit

@@ -95,14 +95,17 @@ def command(
 
 
 def make(directory: Path, hosts: Sequence[str]) -> bytes:
-    """Make sure that the directory has a fresh certificate for these hosts; returns its CAs as PEM."""
+    """Make sure that the directory has a fresh certificate for these hosts; returns its CAs as PEM.
+
+    Raises UnwritableFile, and ClickException for a host that no certificate can name.
+    """
     try:
-        certs.ensure(directory, hosts, time.time())
-        return (directory / certs.CA_CERT).read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"cannot write to {directory}: {error.strerror}") from error
+        with console.writing(directory):
+            certs.ensure(directory, hosts, time.time())
+            authorities = (directory / certs.CA_CERT).read_bytes()
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    return authorities
 
 
 def issued(directory: Path | None, hosts: Sequence[str]) -> Files:

@@ -4,7 +4,7 @@ Data goes to standard output (`emit`), everything else to standard error (`say`)
 works while progress is shown.
 
 A user's mistake, an unreachable cluster or a refusal by the API server is one line, never a traceback.  The exit code
-is 1, or 2 for wrong usage and for a file that cannot be read or written.
+is 1, or 2 for wrong usage and for a file other than a kubeconfig that cannot be read or written.
 The first Ctrl-C or SIGTERM cancels the command, whose `finally` blocks clean up; another one, a second later or more,
 interrupts the clean-up step that is running.
 """

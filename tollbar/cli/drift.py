@@ -255,7 +255,7 @@ def command(
     left = list(drifted(found, namespace))
     console.emit([row for each in left for row in _rows(each)], {"pods": [_data(each) for each in left]}, output)
     if delete_pending and (unknown := _unknown(found, _READ)):
-        raise click.ClickException(f"nothing is deleted: without {unknown} it is not certain what Pods still need")
+        raise Unreadable(f"nothing is deleted: without {unknown} it is not certain what Pods still need")
     counts = Counter("pending" if each.is_pending else "running" for each in left)
     console.say(f"{len(left)} found: {counts['pending']} pending, {counts['running']} running")
     if delete_pending:
@@ -280,7 +280,7 @@ def _deleted(cluster: console.Cluster, found: Sequence[Drifted], *, dry_run: boo
         raise click.UsageError("nobody is there to be asked: give --yes")
     if not yes and not click.confirm(f"Evict {len(wanted)} Pods?", err=True):
         return list(found)
-    results = {each.pod: each.result for each in console.run(_delete_all(cluster, wanted))}
+    results = {each.pod: each.result for each in console.run(_delete_all(cluster, wanted), Unreadable)}
     for name, result in results.items():
         console.say(f"{name}: {result}")
     return [each for each in found if results.get(str(key_of(each.pod))) not in (EVICTED, SETTLED)]
@@ -292,7 +292,7 @@ async def _delete_all(cluster: console.Cluster, found: Sequence[Drifted]) -> lis
         with console.reading() as progress:
             copy = await loading.load(client, gates=[PlacementGate()], progress=progress)
         if unknown := _unknown(copy, _READ):
-            raise click.ClickException(f"nothing is deleted: {unknown} cannot be read any more")
+            raise Unreadable(f"nothing is deleted: {unknown} cannot be read any more")
         return await delete(client, copy, found)
 
 

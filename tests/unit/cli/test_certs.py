@@ -71,7 +71,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     },
     "a directory that cannot be": {
         "given": ("--dir", "/dev/null/x", "--host", "a"),
-        "want": (1, "Error: cannot write to /dev/null/x: Not a directory"),
+        "want": (2, "Error: cannot write /dev/null/x: Not a directory"),
     },
     "no cluster": {
         "given": ("--apply", "--kubeconfig", "/nowhere"),

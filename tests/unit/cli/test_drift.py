@@ -17,9 +17,9 @@ from tollbar.cli.clusterdump import ClusterDump
 from tollbar.cli.drift import SETTLED, Deleted, Drifted, delete, drifted
 from tollbar.gates.placement import PlacementGate
 from tollbar.model.objects import Object
-from tollbar.model.resources import PODS, Resource
+from tollbar.model.resources import DEVICE_CLASSES, PODS, Resource
 from tollbar.offline import Cluster
-from tollbar.runtime.errors import Conflict, NotFound, TooManyRequests
+from tollbar.runtime.errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 
 GPU = toleration("example.com/gpu")
 RULE = toleration_rule("gpu").cel("claims.size() > 0").giving(GPU)
@@ -361,6 +361,19 @@ class Vanishing(Listed):
         raise NotFound(404, "NotFound", "gone")
 
 
+class Refusing(Listed):
+    """Refuses lists of DeviceClasses."""
+
+    def __init__(self, there: Object, refusal: ApiError) -> None:
+        super().__init__(there)
+        self.refusal = refusal
+
+    async def list(self, resource: Resource, *_: Any, **__: Any) -> Object:
+        if resource == DEVICE_CLASSES:
+            raise self.refusal
+        return await super().list(resource)
+
+
 def evicting(monkeypatch: pytest.MonkeyPatch, api: Listed) -> Result:
     @asynccontextmanager
     async def connected(*_: Any) -> AsyncIterator[Listed]:
@@ -390,9 +403,28 @@ def test_nothing_is_deleted_while_something_is_unknown_that_decides(monkeypatch:
     monkeypatch.setattr(copies, "of_live", of_live)
     done = CliRunner().invoke(main, ["drift", "--delete-pending"])
     assert (done.exit_code, done.stderr.splitlines()) == (
-        1,
+        2,
         [
             "not read: DeviceClass: deviceclasses is forbidden",
             "Error: nothing is deleted: without deviceclasses it is not certain what Pods still need",
         ],
     )
+
+
+REFUSALS = {
+    "a kind": (Forbidden(403, "Forbidden", "no"), "nothing is deleted: deviceclasses cannot be read any more"),
+    "the cluster": (ApiError(400, "BadRequest", "no"), "the API server refused: 400 BadRequest: no"),
+}
+
+
+@pytest.mark.parametrize(("refusal", "said"), REFUSALS.values(), ids=REFUSALS)
+def test_what_cannot_be_read_when_pods_are_to_be_evicted_is_exit_code_2(
+    refusal: ApiError, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_live(*_: Any) -> Cluster:
+        return Cluster([*BASE, OWNED])
+
+    monkeypatch.setattr(copies, "of_live", of_live)
+    api = Refusing(OWNED, refusal)
+    done = evicting(monkeypatch, api)
+    assert (done.exit_code, done.stderr.splitlines()[-1], api.evicted) == (2, f"Error: {said}", [])
