@@ -77,7 +77,7 @@ def write(dump: ClusterDump, target: Path) -> None:
             with target.open("wb") as opened:
                 opened.writelines(encoded(dump))
         else:
-            _replace({target.resolve(): dump})
+            _replace({Path(os.path.realpath(target)): dump})  # `resolve` fails for a link to itself
         return
     there = {file for kind in KINDS.values() if (file := target / f"{kind.resource.plural}.json").exists()}
     parts = {

@@ -242,6 +242,13 @@ def test_a_link_to_a_dump_stays_one(tmp_path: Path) -> None:
     assert (link.is_symlink(), clusterdump.read(tmp_path / "dump.json").items) == (True, DUMP.items)
 
 
+def test_a_link_that_leads_to_itself_becomes_the_file(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("link")
+    clusterdump.write(DUMP, link)
+    assert (link.is_symlink(), clusterdump.read(link).items) == (False, DUMP.items)
+
+
 def test_every_item_has_a_line() -> None:
     lines = b"".join(clusterdump.encoded(DUMP)).splitlines()
     assert [orjson.loads(line.rstrip(b",")) for line in lines[1:-1]] == DUMP.items
