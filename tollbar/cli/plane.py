@@ -101,6 +101,8 @@ def down(directory: Path | None) -> None:
         ended = state.stop(where)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or where} cannot be used: {error.strerror}") from error
     _report(f"ended {', '.join(ended)}" if ended else f"no control plane is running in {where}")
 
 

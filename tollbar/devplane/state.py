@@ -54,7 +54,10 @@ def claim(layout: Layout) -> None:
 
 
 def stop(directory: Path) -> list[str]:
-    """End every process of the plane in a directory and remove its data; the logs stay.  Names what was running."""
+    """End every process of the plane in a directory and remove its data; the logs stay.  Names what was running.
+
+    Raises ValueError on a state file that is not ours, and OSError where it cannot be read or written.
+    """
     layout = Layout(directory.resolve())
     if not layout.state.exists():
         return []

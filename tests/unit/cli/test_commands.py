@@ -115,6 +115,16 @@ def test_a_state_file_that_is_none_is_named(content: str, tmp_path: Path) -> Non
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", said)
 
 
+def test_a_state_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    state.mkdir()
+
+    done = CliRunner().invoke(main, ["plane", "down", "--dir", str(tmp_path)])
+
+    said = f"Error: {state} cannot be used: Is a directory\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", said)
+
+
 @pytest.mark.parametrize(("name", "code"), [("status", 4), ("drain", 1), ("certs", 1)])
 def test_a_server_that_hangs_is_one_line_when_the_time_of_a_request_is_over(
     name: str, code: int, tmp_path: Path
