@@ -126,8 +126,8 @@ class Scheduler:
         self._turn_ends = 0.0
         self._bindings_left = _BINDINGS
         self._tells_of_freed_devices = True
-        """Whether waiting Pods are told of devices that are given back: only if they may have been rejected for want of
-        these, which no Pod was in the same scheduling cycle."""
+        """Whether waiting Pods are told of devices that are given back: only if other Pods may have been rejected for
+        want of these.  Between Reserve and the end of the same scheduling cycle none was tried."""
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
         self._looks_at = inf

@@ -179,8 +179,8 @@ class Examiner:
 class Available:
     """The available devices of pools; what is examined of one that several Nodes see is known for all of these.
 
-    The examiner does not refer to it: while a search for devices is not complete it refers to the examiner, so that
-    both would stay in memory until the garbage collector finds them.
+    An Examiner must not refer to this: a search that is not complete refers to its Examiner, and a cycle would stay in
+    memory until the garbage collector finds it.
     """
 
     def __init__(self, examiner: Examiner) -> None:

@@ -58,10 +58,12 @@ def unfolded(made: Flat) -> Any:
     given, _, last = _last
     if made is last:
         return given
-    if made is not _read[0]:
+    read, built = _read
+    if made is not read:
         values = iter(made)
-        _read = (made, _built(next(values), values))
-    return _read[1]
+        built = _built(next(values), values)
+        _read = (made, built)
+    return built
 
 
 def one_text(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Objects in a part of the memory that they take decoded, of which each is built anew when it is read.
+"""Objects in a part of the memory that they take decoded, which are built when they are read.
 
 For caches of many objects that are much alike, and that are read one by one or rarely; see `tollbar.model.flat`.
 
-Invariants: what is read equals what was stored; every read is another copy, so identity means nothing.
+Invariants: what is read equals what was stored, and is not changed by who reads it; reads that follow one another may
+return one object, others return another copy, so identity means nothing.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping

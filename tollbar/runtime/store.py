@@ -13,8 +13,8 @@ the same name with another uid is a deletion and an addition; what makes stubs (
 the store's budget leaves it.
 
 Hazards: while its reflector is interrupted the store returns the last known state.  Where objects are packed or flat
-(`tollbar.runtime.packed`, `tollbar.runtime.flattened`), every object that is read is decoded: ask for keys where keys
-will do.
+(`tollbar.runtime.packed`, `tollbar.runtime.flattened`), every object is decoded when it is read, unless it was the last
+one that was read: ask for keys where keys will do.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ class SimulatedApi:
         """Pods that are being deleted and still have their Node."""
 
     def follow(self, stores: Iterable[Store]) -> None:
-        """Keep these stores up to date; what is there already is put into them by `list_all`."""
+        """Keep these stores up to date with every change from now on."""
         for store in stores:
             self._stores[store.resource.kind].append(store)
 

@@ -257,7 +257,10 @@ class ClaimBinding:
             end()
 
     async def _made(self, claim: Object, write: Callable[[], Awaitable[object]]) -> None:
-        """Make this write to the claim.  One without an answer fails once the cache shows what became of it."""
+        """Make this write to the claim.  One without an answer fails once the claim was read again, into the cache.
+
+        A write that arrives at the API server later still is not noticed.
+        """
         try:
             await write()
         except ClaimError as error:
