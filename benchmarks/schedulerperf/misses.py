@@ -71,7 +71,8 @@ eight at a time.""",
     "PreferredTopologySpreading": """\
 As for TopologySpreading; here a cycle is 30 % of 0.81 ms, of which the constraints are 10: scores of all Nodes that
 fit are computed anew for each Pod, since each Pod changes them. What kube-scheduler takes for these Pods is a tenth
-less than for those that may not go elsewhere, so that the same CPU is a larger share of it.""",
+less than for those that may not go elsewhere, so that the same CPU is a larger share of it. On an AMD EPYC (2026-11-28)
+the ratio was 0.42.""",
     "SchedulingPodAntiAffinity": """\
 Upstream's workload has 400 Pods, which are bound within a second, and most of what follows are Events. The ratio
 depends on the machine: on an AMD EPYC (2026-11-27), where a cycle takes seven tenths of the time, it was 0.43 (0.38
@@ -108,10 +109,13 @@ looks at 10,000 objects at a time, and at all young ones after 20 events of a wa
 for an event, since they are still in its cache: by itself it counts what is made less what is freed, so that Pods
 which replace others in the caches put a collection off until there are 50,000 young objects and more to look at. With
 that and the first snapshot, which is taken in steps, the longest turn of
-SchedulingWithResourceClaimTemplate/5000pods_500nodes was 29 ms on the slower machine, where it had been 171. Where
+SchedulingWithResourceClaimTemplate/5000pods_500nodes was 29 ms on the slower machine, where it had been 171, and with
+5,000 Nodes 44 where it had been 162. What is left of SchedulingWhileGated with 10,000 Pods is the first snapshot
+(found by the stack, in turns of more than 30 ms of CPU): the one Node of that workload has 10,000 Pods when the
+scheduler begins, and a Node is one step, of some 9 µs for each of its Pods. The kubelet takes 110 by default. Where
 devices provide extended resources, it is kept from Pod to Pod on which Nodes they fit: a cycle with 25 classes takes
 half the CPU. Of the rows above, those without figures for the time without the wait are of the code before all this,
-and SchedulingBasic/500Nodes and SchedulingWithMixedChurn/1000Nodes of that before the shorter turns."""
+and SchedulingWithMixedChurn/1000Nodes of that before the shorter turns."""
 
 
 def section(results: Sequence[Result]) -> Iterator[str]:
