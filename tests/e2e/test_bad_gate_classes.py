@@ -6,15 +6,16 @@ Each is told by name, its Pods go as its SchedulingGate says, and the gates of o
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from planes.objects import Cluster, as_written
+from planes.policies import gate_rights
 from plugins import examples
 from processes.stack import Stack, eventually, installed, patient
 
 from tollbar.api.webhooks import GATES_NAME, at_url, gates_configuration
-from tollbar.cli import gates
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.gates import registry
 from tollbar.gates.evaluation import webhook_of
@@ -78,12 +79,13 @@ def stack(plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     (folder / "wrong.py").write_text(MODULE)
     entries = {name: f"wrong:{name.capitalize()}" for name in CLASSES}
     examples.declare({"name": "wrong", "version": "1", "entry-points": {registry.GROUP: entries}}, folder)
-    with pytest.MonkeyPatch.context() as patched, installed(plane, tmp_path_factory.mktemp("wrong")) as running:
+    with ExitStack() as until_the_end:
+        patched = until_the_end.enter_context(pytest.MonkeyPatch.context())
         patched.syspath_prepend(str(folder))
         patched.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         classes = registry.enabled(CLASSES)
-        manifests = list(gates.objects(classes, "tollbar-system"))
-        plane.kubectl.apply(*(each for each in manifests if each["kind"] != "MutatingWebhookConfiguration"))
+        running = until_the_end.enter_context(installed(plane, tmp_path_factory.mktemp("wrong")))
+        until_the_end.enter_context(gate_rights(plane.kubectl, classes))
         running.webhook(gates=list(CLASSES))
         running.controllers(gates=list(CLASSES))
         running.register()

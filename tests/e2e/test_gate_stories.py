@@ -7,6 +7,7 @@ import pytest
 import yaml
 from e2e.rights import granted, missing, unused, used
 from planes.objects import Cluster
+from planes.policies import gate_rights
 from processes.stack import CONTROLLERS, OVERLAYS, WEBHOOK, Stack, eventually, installed
 from processes.transcripts import play
 
@@ -38,14 +39,13 @@ def since(plane: RealPlane) -> int:
 @pytest.fixture(scope="module")
 def stack(plane: RealPlane, since: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Installed with these classes, by the manifests that `tollbar gates` writes, beside the component ceiling."""
-    with installed(plane, tmp_path_factory.mktemp("stories")) as running:
-        kubectl = plane.kubectl
-        kubectl.apply(*(each for each in manifests() if each["kind"] != "MutatingWebhookConfiguration"))
+    kubectl, classes = plane.kubectl, registry.enabled(CLASSES)
+    with installed(plane, tmp_path_factory.mktemp("stories")) as running, gate_rights(kubectl, classes):
         running.webhook(gates=list(CLASSES))
         running.controllers(gates=list(CLASSES))
         running.register()
         here = at_url(f"https://127.0.0.1:{running.serving}", running.authority)
-        kubectl.apply(gates_configuration(here, [webhook_of(each) for each in registry.enabled(CLASSES)]))
+        kubectl.apply(gates_configuration(here, [webhook_of(each) for each in classes]))
         try:
             yield running
         finally:

@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 from history.recording import Change, Recorder, in_order, recorded
+from planes.policies import gate_rights
 from processes.stack import CEILING, ELECTION, Stack, eventually, installed, patient
 
 from tollbar import wellknown
 from tollbar.api import webhooks
-from tollbar.cli import gates
 from tollbar.devplane.background import BackgroundKubelet
 from tollbar.devplane.nodes import NodeSpec
 from tollbar.devplane.real.launcher import RealPlane
@@ -45,13 +45,11 @@ def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with (
         installed(own_plane, tmp_path_factory.mktemp("ordinal")) as running,
         BackgroundKubelet(own_plane.kubeconfig) as kubelet,
+        gate_rights(kubectl, [OrdinalGate()]),
     ):
         for place in PLACES:
             kubelet.add_node(NodeSpec(place, labels={"pool": place}))
         kubectl("delete", "--ignore-not-found", *(f"--filename={path}" for path in CEILING))
-        kubectl.apply(
-            *(each for each in gates.objects([OrdinalGate()], wellknown.SYSTEM_NAMESPACE) if "webhooks" not in each)
-        )
         for name in ("one", "two"):
             running.controllers(name, ready=False, gates=["ordinal"], **ELECTION)
         running.webhook(gates=["ordinal"], **ELECTION)
@@ -65,7 +63,6 @@ def stack(own_plane: RealPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         kubectl("delete", "statefulset", "db", "-n", PLACES[1], "--ignore-not-found")
         kubectl("delete", "mutatingwebhookconfiguration", webhooks.GATES_NAME)
         kubectl("delete", "namespace", *PLACES, "--wait=false")
-        kubectl("delete", "clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/component=gates")
 
 
 def a_set(place: str, peer: str, replicas: int) -> Object:

@@ -20,11 +20,11 @@ import pytest
 from history.quotareleases import Release, Sized, State, may_go, releases
 from history.recording import Recorder
 from planes.loading import Service
+from planes.policies import gate_rights
 from processes.stack import ELECTION, Stack, eventually, installed, patient
 
 from tollbar import wellknown
 from tollbar.api import webhooks
-from tollbar.cli import gates
 from tollbar.devplane.ports import free_ports
 from tollbar.devplane.real.launcher import RealPlane
 from tollbar.gates.evaluation import webhook_of
@@ -75,12 +75,16 @@ def replica(stack: Stack, service: Service, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(stack: Stack, service: Service) -> Iterator[Stack]:
+def rights(stack: Stack) -> Iterator[None]:
+    """Those that the gate class comes with."""
+    with gate_rights(stack.plane.kubectl, [PodQuotas()]):
+        yield
+
+
+@pytest.fixture(scope="module")
+def running(stack: Stack, service: Service, rights: None) -> Iterator[Stack]:
     """Two replicas of webhook and controllers with the gate class, under the rights that it comes with."""
     kubectl = stack.plane.kubectl
-    kubectl.apply(
-        *(each for each in gates.objects([PodQuotas()], wellknown.SYSTEM_NAMESPACE) if "webhooks" not in each)
-    )
     for name in ("one", "two"):
         stack.controllers(name, ready=False, gates=["quota"], **SETTINGS)
     for name in ("a", "b"):
@@ -102,7 +106,6 @@ def running(stack: Stack, service: Service) -> Iterator[Stack]:
     kubectl("delete", "mutatingwebhookconfiguration", webhooks.GATES_NAME)
     kubectl("delete", "priorityclass", "quota-high")
     kubectl("delete", "namespace", *NAMESPACES, "--wait=false")
-    kubectl("delete", "clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/component=gates")
 
 
 def is_held(stack: Stack) -> bool:

@@ -1,11 +1,16 @@
 """Admission policies on a real API server: who may do what, as kubectl is answered."""
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from processes.stack import eventually
 
+from tollbar.cli import gates
 from tollbar.devplane.kubectl import Kubectl, KubectlError
+from tollbar.gates import Gate
+from tollbar.wellknown import SYSTEM_NAMESPACE
 
 
 def said(kubectl: Kubectl, *arguments: str, stdin: str | None = None) -> str:
@@ -51,3 +56,16 @@ def binding(name: str, *users: str) -> dict[str, Any]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user} for user in users],
     }
+
+
+@contextmanager
+def gate_rights(kubectl: Kubectl, classes: Sequence[Gate]) -> Iterator[None]:
+    """What `tollbar gates` writes about these classes, but for their webhooks.
+
+    The rights of the controllers end with it: other tests show what they may not do without them.
+    """
+    kubectl.apply(*(each for each in gates.objects(classes, SYSTEM_NAMESPACE) if "webhooks" not in each))
+    try:
+        yield
+    finally:
+        kubectl("delete", "clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/component=gates")
