@@ -11,14 +11,15 @@ from functools import partial
 
 from controllers.status import COUNTING, STATUS_WORKERS, StatusWriter
 from controllers.watchdog.declare import declare
-from controllers.watchdog.reconcile import Deps, policy_in_force, reconcile
+from controllers.watchdog.reconcile import Deps, reconcile
 from tollbar import wellknown
 from tollbar.api.gates import shipped_gate
 from tollbar.decide.pods import overdue
 from tollbar.decide.pods.scope import GatePolicy
-from tollbar.gates.evaluation import declaration, default_policies
+from tollbar.gates.evaluation import declaration, default_policies, policy_in_force
 from tollbar.gates.gate import Gate
 from tollbar.model import pods
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Key, key_of, spec
 from tollbar.runtime.builder import Builder
 from tollbar.runtime.controller import Controller
@@ -67,10 +68,10 @@ def _expose(manager: Manager, gates: Store, counts: HeldPods, ours: Mapping[str,
         declaring = min(gates.by_index("gate-name", name), key=lambda gate: key_of(gate).name, default=None)
         if declaring is None:
             return 0
-        return overdue.count(counts.since(name), policy_in_force(declaring, ours), manager.clock.now())
+        return overdue.count(counts.since(name), policy_in_force(name, declaring, ours), manager.clock.now())
 
     def on_delta(delta: Delta) -> None:
-        for name in {str(spec(gate).get("gateName")) for gate in delta.objects}:
+        for name in set(map(gate_name, delta.objects)):
             if not gates.by_index("gate-name", name):
                 metrics.forget("gate", name)
             elif delta.old is None:

@@ -8,16 +8,17 @@ from typing import Final
 
 from controllers.status import StatusWriter
 from tollbar.decide.pods import events, overdue
-from tollbar.decide.pods.scope import UNLIMITED, GatePolicy
+from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.rules import gatestatus
 from tollbar.decide.rules.gatestatus import GateStatusFacts
+from tollbar.gates.evaluation import policy_in_force
 from tollbar.model import timestamps
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Key, Object, spec
 from tollbar.model.plan import DONE, Outcome, RetryAfter
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.events import Recorder
 from tollbar.runtime.store import Store
-from tollbar.views.gatherer import policy_of
 from tollbar.views.held import HeldPods
 
 TOLD_AT_ONCE: Final = 100
@@ -43,11 +44,6 @@ class Deps:
     told: dict[Key, str] = field(default_factory=dict)
 
 
-def policy_in_force(gate: Object, ours: Mapping[str, GatePolicy]) -> GatePolicy:
-    """The policy of this SchedulingGate, valid or not."""
-    return policy_of(gate, ours.get(str(spec(gate).get("gateName")), UNLIMITED))
-
-
 async def reconcile(key: Key, deps: Deps) -> Outcome:
     """What changes meanwhile is looked at when the period is over."""
     gate = deps.gates.get(key)
@@ -58,7 +54,8 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
     now, written = deps.clock.now(), deps.status.written(key)
     if wait := gatestatus.numbers_due_in(gate, written, now):
         return RetryAfter(wait)
-    name, policy = str(spec(gate).get("gateName")), policy_in_force(gate, deps.ours)
+    name = gate_name(gate)
+    policy = policy_in_force(name, gate, deps.ours)
     held = deps.held.since(name)
     if name not in deps.ours:
         _tell(key, gate, held, policy, deps)
@@ -82,7 +79,7 @@ def _tell(key: Key, gate: Object, held: Mapping[str, int], policy: GatePolicy, d
     deps.told[key] = max(after, until)
     if policy.max_hold is None or not any(after < created <= until for created in held):
         return
-    name, owners = str(spec(gate).get("gateName")), spec(gate).get("owners") or ()
+    name, owners = gate_name(gate), spec(gate).get("owners") or ()
     event = events.others_gate_overdue(name, policy.max_hold, owners)
     since, last = timestamps.parse(after) if after else -math.inf, timestamps.parse(until)
     created = ((deps.pods.created(each), each) for each in deps.pods.keys_by_index("gate", name))

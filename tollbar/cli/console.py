@@ -28,6 +28,7 @@ from rich.console import Console
 
 from tollbar import wellknown
 from tollbar.api import durations
+from tollbar.cli.unusable import Unusable
 from tollbar.model.fields import printable
 from tollbar.model.texts import columns
 from tollbar.runtime.client import Client
@@ -109,13 +110,8 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     return kubeconfig_option(context_option(timeout(with_cluster)))
 
 
-class UnwritableFile(click.ClickException):
-    """A file cannot be written.  The exit code is 2, because 1 is the answer of some commands."""
-
-    exit_code = 2
-
-    def format_message(self) -> str:
-        return printable(self.message)
+class UnwritableFile(Unusable):
+    """A file cannot be written."""
 
 
 class Interrupted(Exception):

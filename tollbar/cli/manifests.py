@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import yaml
 
-from tollbar.model.fields import printable
+from tollbar.cli.unusable import Unusable
 from tollbar.model.objects import Object
 
 STDIN: Final = "-"
@@ -24,16 +23,8 @@ _MAX_VALUES: Final = 1_000_000
 _PARTS: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
 
-class Unreadable(click.ClickException):
-    """What a command is about cannot be read; the message names it, a file with its line.
-
-    The exit code is 2, because 1 is the answer of some commands to what they have read.
-    """
-
-    exit_code = 2
-
-    def format_message(self) -> str:
-        return printable(self.message)
+class Unreadable(Unusable):
+    """What a command is about cannot be read; the message names it, a file with its line."""
 
 
 @dataclass(frozen=True, slots=True)

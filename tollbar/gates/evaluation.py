@@ -17,7 +17,7 @@ from tollbar.api.webhooks import GateWebhook
 from tollbar.decide.gates import mutations
 from tollbar.decide.gates.answers import Answer, Hold, NotMine, Release
 from tollbar.decide.pods.events import GateFailure
-from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, GatePolicy
+from tollbar.decide.pods.scope import SHIPPED_GATE_POLICY, UNLIMITED, GatePolicy
 from tollbar.gates.explanation import ClusterCopy, Section
 from tollbar.gates.gate import Facts, Gate, Ledger, Reads
 from tollbar.gates.guarded import guarded
@@ -28,7 +28,7 @@ from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.runtime.caches import Cached
 from tollbar.runtime.metrics import Metrics
 from tollbar.runtime.store import Store
-from tollbar.views.gatherer import Gatherer
+from tollbar.views.gatherer import Gatherer, policy_of
 
 _log: Final = logging.getLogger(__name__)
 
@@ -214,6 +214,11 @@ def default_policy(gate: Gate) -> GatePolicy:
 def default_policies(classes: Iterable[Gate]) -> Mapping[str, GatePolicy]:
     """The same by gate: of these classes, and of Tollbar's own gate.  For gates of others there is UNLIMITED."""
     return {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
+
+
+def policy_in_force(name: str, declared: Object, defaults: Mapping[str, GatePolicy]) -> GatePolicy:
+    """The policy of the gate of this name by its SchedulingGate, valid or not; `defaults` are `default_policies`."""
+    return policy_of(declared, defaults.get(name, UNLIMITED))
 
 
 def _read(pod: Object, reads: Reads, store: Store) -> Iterator[Object]:

@@ -11,6 +11,7 @@ from tollbar import wellknown
 from tollbar.decide.pods.size import is_too_large
 from tollbar.model import claims, conditions, pods, resources, workloads
 from tollbar.model.flat import flat
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, picked, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
@@ -170,7 +171,7 @@ def _extended_resource_of_class(device_class: Object) -> Iterable[str]:
 
 
 def _gate_name(gate: Object) -> Iterable[str]:
-    yield str(spec(gate).get("gateName"))
+    yield gate_name(gate)
 
 
 def _claim_of_workload_claim(obj: Object) -> Iterable[Key]:

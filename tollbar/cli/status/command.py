@@ -22,12 +22,13 @@ from tollbar.cli.applying import is_of_dev
 from tollbar.cli.drain import is_ours
 from tollbar.cli.reading import Reading
 from tollbar.cli.status import claims, crds, webhook
-from tollbar.cli.status.gates import GateStatus, gates_of, name_of, read_of
+from tollbar.cli.status.gates import GateStatus, gates_of, read_of
 from tollbar.cli.status.quotas import QuotaStatus, status_of
 from tollbar.cli.status.webhook import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
 from tollbar.gates import registry
 from tollbar.model import conditions, pods, timestamps
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
     DEPLOYMENTS,
@@ -162,7 +163,7 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
     configurations = await Configurations.read(reading)
     of_dev = any(map(is_of_dev, configurations.all))
     gates = await reading.list(SCHEDULING_GATES)
-    classes = await asyncio.to_thread(registry.installed, map(name_of, gates or ()))
+    classes = await asyncio.to_thread(registry.installed, map(gate_name, gates or ()))
     held = await reading.list(
         PODS, field_selector="spec.nodeName=", keep=lambda pod: bool(pods.gate_names(pod)), project=read_of
     )

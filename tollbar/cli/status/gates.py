@@ -10,12 +10,12 @@ from typing import Final
 from tollbar import wellknown
 from tollbar.api import durations
 from tollbar.api.reasons import GateReason
-from tollbar.decide.pods.scope import UNLIMITED, GatePolicy
+from tollbar.decide.pods.scope import GatePolicy
 from tollbar.gates import Gate
-from tollbar.gates.evaluation import default_policies
+from tollbar.gates.evaluation import default_policies, policy_in_force
 from tollbar.model import conditions, pods, timestamps
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Object, key_of, metadata, picked, spec
-from tollbar.views.gatherer import policy_of
 
 _GRACE: Final = 10.0
 """Seconds after `maxHold` for which a Pod is not called overdue: its release takes a moment, and clocks differ."""
@@ -79,19 +79,13 @@ def gates_of(
     `classes` are those of the gates, as far as they are known, for SchedulingGates that are not valid.
     """
     defaults = default_policies(classes)
-    gates = [(name_of(gate), gate) for gate in declared]
+    gates = [(gate_name(gate), gate) for gate in declared]
     if wellknown.GATE not in dict(gates):
         gates.append((wellknown.GATE, {}))
-    return tuple(_gate(gate, name, held, now, defaults.get(name, UNLIMITED)) for name, gate in gates)
+    return tuple(_gate(gate, name, held, now, policy_in_force(name, gate, defaults)) for name, gate in gates)
 
 
-def name_of(declared: Object) -> str:
-    """The name of the gate that this SchedulingGate declares, as Pods have it."""
-    return str(spec(declared).get("gateName"))
-
-
-def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float, default: GatePolicy) -> GateStatus:
-    policy = policy_of(declared, default)
+def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float, policy: GatePolicy) -> GateStatus:
     ages = sorted((_age(pod, now) for pod in held or () if name in pods.gate_names(pod)), key=lambda pod: -pod.seconds)
     limit = policy.max_hold
     late = [pod for pod in ages if limit is not None and pod.seconds >= limit + _GRACE]
