@@ -1,1 +1,1 @@
-"""Tollbar's processes with one reading more, or with one thing less, than the product has."""
+"""Processes of Tollbar as benchmarks start them: with a measurement from within, or without what is not measured."""

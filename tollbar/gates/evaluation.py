@@ -212,7 +212,7 @@ def default_policy(gate: Gate) -> GatePolicy:
 
 
 def default_policies(classes: Iterable[Gate]) -> Mapping[str, GatePolicy]:
-    """The same by gate: of these classes, and of Tollbar's own gate.  For gates of others there is UNLIMITED."""
+    """By name of the gate, the policies of these classes, and of Tollbar's own gate, without a valid SchedulingGate."""
     return {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
 
 
