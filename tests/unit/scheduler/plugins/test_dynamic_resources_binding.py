@@ -40,7 +40,7 @@ from tollbar.runtime.errors import ApiError, NotFound, Unreachable
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import PreFlight
 from tollbar.scheduler.framework.status import SKIP
-from tollbar.scheduler.plugins.dynamic_resources.pod_claims import PodClaims
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import ClaimsToBind, PodClaims
 
 
 async def test_devices_count_as_taken_from_reserve_on() -> None:
@@ -51,11 +51,11 @@ async def test_devices_count_as_taken_from_reserve_on() -> None:
     assert (before, world.held(), world.freed, world.api.made) == (["g0"], [], ["gpu: g0"], [])
 
 
-def test_from_reserve_on_nothing_is_kept_of_other_nodes() -> None:
+def test_from_reserve_on_nothing_is_kept_of_the_search() -> None:
     world = World(CLAIM, N1, N2, nodes=[node("n1"), node("n2"), node("n3")])
     world.reserve(WEB)
-    kept = world.state.get("DynamicResources", PodClaims)
-    assert (list(kept.on_nodes), kept.rejections, kept.allocator) == (["n1"], {}, None)
+    kept = world.state.get("DynamicResources", ClaimsToBind)
+    assert (kept.allocations.keys(), world.state.read("DynamicResources", PodClaims)) == ({0}, None)
 
 
 def test_a_device_that_was_taken_after_filter_fails_reserve() -> None:
@@ -317,6 +317,13 @@ async def test_a_pod_that_has_a_node_keeps_its_reservation(there: tuple[Pod, Exc
     assert bool(world.claim()["status"]["reservedFor"]) is kept
 
 
+async def test_a_reservation_is_taken_back_also_where_reserve_of_another_plugin_failed_first() -> None:
+    world = World(reserved(ALLOCATED, WEB), N1)
+    world.filter(WEB)
+    await world.unreserve(WEB)
+    assert (world.claim()["status"]["reservedFor"], world.api.made) == ([], ["get web", "update/status gpu"])
+
+
 def try_again(world: World) -> None:
     """The attempt fails after Reserve, and the next one comes as far."""
     world.plugin.unreserve(world.state, info(WEB), "n1")
@@ -405,7 +412,7 @@ NEVER: dict[str, tuple[Built, dict[str, object], str, tuple[str, float]]] = {
 async def test_binding_conditions_that_do_not_become_true(case: str) -> None:
     made, args, expected, measured = NEVER[case]
     world = World(made, N1, args=args)
-    world.pre_filter(WEB)
+    world.reserve(WEB)
     assert (await world.pre_bind(WEB), world.measured) == (expected, [(*measured, ["g0"])])
 
 
@@ -417,7 +424,7 @@ async def test_a_claim_that_goes_while_its_devices_are_waited_for() -> None:
         world.watch()
 
     world.while_sleeping = vanish
-    world.pre_filter(WEB)
+    world.reserve(WEB)
     answer = await world.pre_bind(WEB)
     assert (answer, world.measured) == ('Error: could not find ResourceClaim "ml/gpu"', [("error", 5.0, ["g0"])])
 
@@ -431,6 +438,6 @@ FLIGHTS: dict[str, tuple[Pod, Any]] = {
 @pytest.mark.parametrize("case", FLIGHTS)
 def test_pre_bind_has_work_to_do_for_pods_with_claims(case: str) -> None:
     pod, expected = FLIGHTS[case]
-    world = World(CLAIM)
-    world.pre_filter(pod)
+    world = World(CLAIM, N1)
+    world.reserve(pod)
     assert world.plugin.pre_bind_pre_flight(world.state, info(pod), "n1") == expected

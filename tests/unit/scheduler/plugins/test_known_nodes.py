@@ -135,7 +135,7 @@ def test_of_extended_resources_nothing_is_known_while_there_is_a_claim_of_an_ear
     assert world.filter(WANTS) == dict.fromkeys(("n1", "n2"), f"{UU}: {STALE}")
 
 
-def test_a_pod_that_is_being_bound_keeps_nothing_of_other_nodes_also_where_its_own_has_the_resource() -> None:
+def test_a_pod_that_is_being_bound_keeps_nothing_of_the_search_also_where_its_own_has_the_resource() -> None:
     own = {"metadata": {"name": "n3"}, "status": {"allocatable": {RESOURCE: "1"}}}
     world = World(N1, nodes=[node("n1"), own])
     world.manager.stores[2].apply(device_class().backing(RESOURCE))
@@ -144,7 +144,7 @@ def test_a_pod_that_is_being_bound_keeps_nothing_of_other_nodes_also_where_its_o
     assert found is not None
     assert set(found.on_nodes) == {"n1"}
     assert said(world.plugin.reserve(world.state, info(WANTS), "n3")) == "Success"
-    assert (found.on_nodes, found.allocator) == ({}, None)
+    assert world.state.read(NAME, PodClaims) is None
 
 
 def test_of_extended_resources_nothing_is_known_while_no_class_stands_for_one_of_them() -> None:

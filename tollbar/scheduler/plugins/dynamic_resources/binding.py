@@ -15,7 +15,7 @@ from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.plugins.dynamic_resources import binding_conditions, extended_resources
 from tollbar.scheduler.plugins.dynamic_resources.binding_conditions import BindingFailed
 from tollbar.scheduler.plugins.dynamic_resources.extended_resources import Extended
-from tollbar.scheduler.plugins.dynamic_resources.pod_claims import OnNode, PodClaims, is_reserved, not_found
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import ClaimsToBind, OnNode, is_reserved, not_found
 from tollbar.scheduler.plugins.dynamic_resources.writes import ClaimError, ClaimWrites
 
 TIMED_OUT: Final = "device binding timeout"
@@ -47,45 +47,46 @@ class ClaimBinding:
         for claim, uid, pod in unsettled:
             self._handle.start(self._settle(claim, uid, pod))
 
-    def reserve(self, pod_claims: PodClaims, on_node: OnNode) -> str:
+    def reserve(self, to_bind: ClaimsToBind, on_node: OnNode) -> str:
         """Let the devices count as taken from now on; why that is not possible, empty if it is."""
+        to_bind.extended = on_node.plan.extended
         for place, allocation in on_node.by_place.items():
-            claim = pod_claims.claims[place]
+            claim = to_bind.claims[place]
             counts = self._manager.claims.signal_pending_allocation({**claim, "status": {"allocation": allocation}})
             if isinstance(counts, Refused):
                 return counts.message
-            pod_claims.pending[place] = uid_of(claim)
+            to_bind.pending[place] = uid_of(claim)
             if counts != allocation:
                 return f"claim {key_of(claim)} got allocated elsewhere in the meantime"
-            pod_claims.reserved[place] = allocation
+            to_bind.allocations[place] = allocation
         return ""
 
-    def unreserve(self, pod_claims: PodClaims, pod: PodInfo) -> None:
+    def unreserve(self, to_bind: ClaimsToBind, pod: PodInfo) -> None:
         """Let the devices be free again, and take back what was written, beside the scheduling cycle."""
-        for place, uid in pod_claims.pending.items():
-            if place in pod_claims.unanswered:
-                self._handle.start(self._settle(pod_claims.claims[place], uid, pod))
-            elif self._forget(pod_claims.claims[place], uid, pod):
-                self._manager.claims.restore(key_of(pod_claims.claims[place]))
-        pod_claims.pending, pod_claims.reserved, pod_claims.unanswered = {}, {}, set()
-        named = pod_claims.named
+        for place, uid in to_bind.pending.items():
+            if place in to_bind.unanswered:
+                self._handle.start(self._settle(to_bind.claims[place], uid, pod))
+            elif self._forget(to_bind.claims[place], uid, pod):
+                self._manager.claims.restore(key_of(to_bind.claims[place]))
+        to_bind.pending, to_bind.allocations, to_bind.unanswered = {}, {}, set()
+        named = [each for place, each in enumerate(to_bind.claims) if place != to_bind.extended_place]
         reserved = [each for each in named if claims.allocation(each) and is_reserved(each, pod)]
-        created = [each for each in pod_claims.claims[len(named) :] if not extended_resources.is_virtual(each)]
+        created = [each for each in to_bind.claims[len(named) :] if not extended_resources.is_virtual(each)]
         if reserved or created:
             self._handle.start(self._release(pod, reserved, created, self._begin_taking_back(pod)))
 
-    async def bind(self, pod_claims: PodClaims, pod: PodInfo, node_name: str) -> None:
+    async def bind(self, to_bind: ClaimsToBind, pod: PodInfo, node_name: str) -> None:
         """Write allocations and reservations, and wait for the devices.  Raises ClaimError and BindingFailed."""
         for over in tuple(self._taking_back.get(pod.uid, ())):
             await over.wait()
-        filtered = list(map(claims.allocation, pod_claims.claims))
-        self._refresh(pod_claims)
+        filtered = list(map(claims.allocation, to_bind.claims))
+        self._refresh(to_bind)
         for place, allocation in enumerate(filtered):
-            claim = pod_claims.claims[place]
+            claim = to_bind.claims[place]
             if not (claims.is_reserved_for(claim, pod.object) and claims.has_devices_of(claim, allocation)):
-                await self._bind_claim(pod_claims, place, pod, node_name, allocation)
-        if any(map(binding_conditions.are_asked_for, pod_claims.claims)):
-            await self._wait_for_devices(pod_claims, pod, node_name)
+                await self._bind_claim(to_bind, place, pod, allocation)
+        if any(map(binding_conditions.are_asked_for, to_bind.claims)):
+            await self._wait_for_devices(to_bind, pod, node_name)
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
@@ -117,58 +118,55 @@ class ClaimBinding:
     def has_timed_out(self, claim: Object) -> bool:
         return binding_conditions.have_timed_out(claim, self._handle.now(), self._timeout)
 
-    def _refresh(self, pod_claims: PodClaims) -> None:
-        for place, claim in enumerate(pod_claims.claims):
+    def _refresh(self, to_bind: ClaimsToBind) -> None:
+        for place, claim in enumerate(to_bind.claims):
             newer = self._manager.claims.get(key_of(claim))
             if newer is not None and uid_of(newer) == uid_of(claim):
-                pod_claims.claims[place] = newer
+                to_bind.claims[place] = newer
 
-    async def _bind_claim(
-        self, pod_claims: PodClaims, place: int, pod: PodInfo, node_name: str, filtered: Object | None
-    ) -> None:
+    async def _bind_claim(self, to_bind: ClaimsToBind, place: int, pod: PodInfo, filtered: Object | None) -> None:
         """`filtered` is the allocation with which Filter let the Node pass, if the claim had one."""
-        claim, allocation, extended = pod_claims.claims[place], pod_claims.reserved.get(place), None
-        if place == pod_claims.extended_place:
-            if allocation is None:
-                return  # the Node has all extended resources by itself
-            extended = pod_claims.on_nodes[node_name].plan.extended
+        claim, allocation = to_bind.claims[place], to_bind.allocations.get(place)
+        if place == to_bind.extended_place and allocation is None:
+            return  # the Node has all extended resources by itself
+        extended = to_bind.extended if place == to_bind.extended_place else None
         if extended is not None:
-            claim = await self._create(pod_claims, place, extended)
+            claim = await self._create(to_bind, place, extended)
         if allocation is not None:
-            pod_claims.unanswered.add(place)
+            to_bind.unanswered.add(place)
         try:
             written = await self._writes.reserve(claim, pod, allocation, filtered)
         except ClaimError as error:
             if not error.unanswered:
-                pod_claims.unanswered.discard(place)
+                to_bind.unanswered.discard(place)
             raise
-        pod_claims.unanswered.discard(place)
-        pod_claims.claims[place] = written
-        if place in pod_claims.pending:
-            self._manager.claims.remove_pending_allocation(pod_claims.pending.pop(place), force=True)
+        to_bind.unanswered.discard(place)
+        to_bind.claims[place] = written
+        if place in to_bind.pending:
+            self._manager.claims.remove_pending_allocation(to_bind.pending.pop(place), force=True)
         if allocation is not None:
             await self._writes.resolve_collisions(written)
         if extended is not None:
             await self._writes.record_extended(pod, written, extended.mappings)
 
-    async def _create(self, pod_claims: PodClaims, place: int, extended: Extended) -> Object:
+    async def _create(self, to_bind: ClaimsToBind, place: int, extended: Extended) -> Object:
         try:
             created = await self._writes.create(extended_resources.to_create(extended.claim))
         except ClaimError:
             self._handle.claim_created(False)
             raise
         self._handle.claim_created(True)
-        self._manager.claims.created(pod_claims.pending[place], created)
-        pod_claims.claims[place], pod_claims.pending[place] = created, uid_of(created)
+        self._manager.claims.created(to_bind.pending[place], created)
+        to_bind.claims[place], to_bind.pending[place] = created, uid_of(created)
         return created
 
-    async def _wait_for_devices(self, pod_claims: PodClaims, pod: PodInfo, node_name: str) -> None:
+    async def _wait_for_devices(self, to_bind: ClaimsToBind, pod: PodInfo, node_name: str) -> None:
         """Wait until the binding conditions of all devices are true."""
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.event(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
         started, outcome = self._handle.monotonic(), "error"
         try:
-            while not self._are_devices_ready(pod_claims):
+            while not self._are_devices_ready(to_bind):
                 left = started + self._timeout - self._handle.monotonic()
                 if left <= 0:
                     raise BindingFailed(f"{TIMED_OUT}: context deadline exceeded", "timeout")
@@ -178,17 +176,17 @@ class ClaimBinding:
             outcome = error.outcome
             raise
         finally:
-            devices = [each for claim in pod_claims.claims for each in binding_conditions.results(claim)]
+            devices = [each for claim in to_bind.claims for each in binding_conditions.results(claim)]
             self._handle.waited_for_devices(outcome, self._handle.monotonic() - started, devices)
 
-    def _are_devices_ready(self, pod_claims: PodClaims) -> bool:
-        for place, claim in enumerate(pod_claims.claims):
+    def _are_devices_ready(self, to_bind: ClaimsToBind) -> bool:
+        for place, claim in enumerate(to_bind.claims):
             if extended_resources.is_virtual(claim):
                 continue
             latest = self._manager.claims.get(key_of(claim))
             if latest is None:
                 raise BindingFailed(not_found(key_of(claim)), "error")
-            pod_claims.claims[place] = latest
+            to_bind.claims[place] = latest
             if not binding_conditions.are_true(latest):
                 if self.has_timed_out(latest):
                     raise BindingFailed(f"{TIMED_OUT}: claim={key_of(latest).name}", "timeout")
@@ -196,7 +194,7 @@ class ClaimBinding:
         return True
 
     def _begin_taking_back(self, pod: PodInfo) -> Callable[[], None]:
-        """Until the result is called, no later attempt of the Pod relies on what its claims have: it might be gone."""
+        """Later attempts of the Pod wait in PreBind until the result is called: its claims may lose what they have."""
         over = asyncio.Event()
         under_way = self._taking_back.setdefault(pod.uid, set())
         under_way.add(over)
@@ -279,9 +277,9 @@ class ClaimBinding:
         await self._try_again(pod)
 
     def _forget(self, claim: Object, uid: str, pod: PodInfo) -> bool:
-        """This attempt does not need the pending allocation any more; whether nobody does, so that it no longer counts.
+        """Take back this attempt's share in the pending allocation; whether nobody has one any more.
 
-        No object changes, so Pods that wait for its devices, or until it is written, would not be woken.
+        No object changes then, so the Pods are moved here that wait for its devices, or until it is written.
         """
         pending = self._manager.claims.pending_allocation(uid)
         if not self._manager.claims.remove_pending_allocation(uid):

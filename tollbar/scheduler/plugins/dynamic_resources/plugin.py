@@ -33,7 +33,14 @@ from tollbar.scheduler.plugins.dynamic_resources import binding_conditions, exte
 from tollbar.scheduler.plugins.dynamic_resources.binding import ClaimBinding
 from tollbar.scheduler.plugins.dynamic_resources.binding_conditions import BindingFailed
 from tollbar.scheduler.plugins.dynamic_resources.ownership import Ownership
-from tollbar.scheduler.plugins.dynamic_resources.pod_claims import NAME, NO_CLAIMS, NotReady, PodClaims, claims_of
+from tollbar.scheduler.plugins.dynamic_resources.pod_claims import (
+    NAME,
+    NO_CLAIMS,
+    ClaimsToBind,
+    NotReady,
+    PodClaims,
+    claims_of,
+)
 from tollbar.scheduler.plugins.dynamic_resources.search import DeviceSearch
 from tollbar.scheduler.plugins.dynamic_resources.writes import ClaimError
 from tollbar.scheduler.plugins.normalize import normalize
@@ -193,31 +200,35 @@ class DynamicResources:
             if device_class is not None and known.get(name) is None:
                 # NodeResourcesFit may have left to devices what nobody has looked for.
                 return unresolvable(f"{BACKED_SINCE}: {name}")
-        to_allocate = pod_claims.to_allocate() if pod_claims is not None else []
-        if pod_claims is None or not to_allocate:
-            return None
-        on_node = pod_claims.on_node(self._handle.snapshot.get(node_name))
-        pod_claims.chosen(node_name)
-        if on_node is None:
-            # What devices could have provided may be the Node's own.
-            return None if to_allocate == [pod_claims.extended_place] else failed("claim allocation not found for node")
-        problem = self._binding.reserve(pod_claims, on_node)
-        return failed(problem) if problem else None
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        pod_claims = self._pod_claims(state)
-        if pod_claims is not None:
-            self._binding.unreserve(pod_claims, pod)
-
-    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
-        return SKIP if self._pod_claims(state) is None else PreFlight(allow_parallel=True)
-
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        pod_claims = self._pod_claims(state)
         if pod_claims is None:
             return None
+        to_allocate = pod_claims.to_allocate()
+        on_node = pod_claims.on_node(self._handle.snapshot.get(node_name)) if to_allocate else None
+        to_bind = ClaimsToBind(pod_claims.claims, pod_claims.extended_place)
+        state.write(self.name, to_bind)  # and with it forget the search: many Pods are being bound at one time
+        if on_node is not None:
+            problem = self._binding.reserve(to_bind, on_node)
+            return failed(problem) if problem else None
+        # What devices could have provided may be the Node's own.
+        is_without = not to_allocate or to_allocate == [pod_claims.extended_place]
+        return None if is_without else failed("claim allocation not found for node")
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        to_bind = state.read(self.name, ClaimsToBind)
+        if to_bind is None and (pod_claims := self._pod_claims(state)) is not None:
+            to_bind = ClaimsToBind(pod_claims.claims, pod_claims.extended_place)  # Reserve has failed before that
+        if to_bind is not None:
+            self._binding.unreserve(to_bind, pod)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
+        return SKIP if state.read(self.name, ClaimsToBind) is None else PreFlight(allow_parallel=True)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        to_bind = state.read(self.name, ClaimsToBind)
+        if to_bind is None:
+            return None
         try:
-            await self._binding.bind(pod_claims, pod, node_name)
+            await self._binding.bind(to_bind, pod, node_name)
         except (BindingFailed, ClaimError) as error:
             return failed(str(error), error)
         return None
@@ -243,7 +254,7 @@ class DynamicResources:
         return {name: self._manager.classes.for_extended_resource(name) for name in extended_resources.names(pod)}
 
     def _pod_claims(self, state: CycleState) -> PodClaims | None:
-        """What PreFilter has found of the Pod's claims; None for a Pod without any."""
+        """What PreFilter has found of the Pod's claims; None for a Pod without any, and once Reserve was called."""
         pod_claims = state.read(self.name, PodClaims)
         return pod_claims if pod_claims is not None and pod_claims.claims else None
 

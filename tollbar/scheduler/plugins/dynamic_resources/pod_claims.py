@@ -1,4 +1,4 @@
-"""The ResourceClaims of a Pod, and what one scheduling cycle knows of them."""
+"""The ResourceClaims of a Pod: what one scheduling cycle knows of them, and what is to be written of them then."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from tollbar.scheduler.plugins.dynamic_resources import extended_resources
 from tollbar.scheduler.plugins.dynamic_resources.extended_resources import Extended
 
 NAME: Final = "DynamicResources"
-"""Under which the state of a cycle has the PodClaims."""
+"""The name of the plugin, under which the CycleState has the PodClaims, and from Reserve on the ClaimsToBind."""
 
 
 class NotReady(Exception):
@@ -96,10 +96,11 @@ class OnNode(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PodClaims:
-    """All trials of preemption share it: no victim changes it.
+    """The search for devices, from PreFilter to Reserve.
 
     `claims` has those of `spec.resourceClaims` in their order, then the one for extended resources, which is at
-    `extended_place` if there is one; all are replaced by what has been written.
+    `extended_place` if there is one.  The trials of preemption share it, because to remove a Pod from a Node releases
+    none of its claims.  Source: stateData in pkg/scheduler/framework/plugins/dynamicresources.
     """
 
     claims: list[Object] = field(default_factory=list)
@@ -111,7 +112,7 @@ class PodClaims:
     plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
     """By the extended resources that devices have to provide."""
     allocator: Allocator | None = None
-    """None if everything is allocated, or the Pod has its Node."""
+    """None if everything is allocated."""
     deadline: float | None = None
     """Of the searches on all Nodes together, and what runs in between, on the clock of the Handle; None before
     PreFilter has begun the first one."""
@@ -125,12 +126,6 @@ class PodClaims:
     """Whether there is a Node on which the claims fit without a search."""
     rejections: dict[str, Status] = field(default_factory=dict)
     """Why Nodes are out of the question for the claims that have no allocation."""
-    reserved: dict[int, Object] = field(default_factory=dict)
-    """The allocations to write, from Reserve on."""
-    pending: dict[int, str] = field(default_factory=dict)
-    """The uids of the claims whose allocation is pending because of this Pod."""
-    unanswered: set[int] = field(default_factory=set)
-    """Places of claims of which nobody knows whether their allocation was written."""
 
     @property
     def named(self) -> list[Object]:
@@ -158,15 +153,28 @@ class PodClaims:
         claim = self.claims[self.extended_place] if self.extended_place is not None else None
         return claim if claim is not None and not extended_resources.is_virtual(claim) else None
 
-    def chosen(self, node_name: str) -> None:
-        """Forget what was found for other Nodes, and what searched for it: many Pods are being bound at one time."""
-        self.on_nodes = {name: each for name, each in self.on_nodes.items() if name == node_name}
-        self.rejections = {}
-        self.allocator = None
-
     def to_allocate(self) -> list[int]:
         return [place for place, claim in enumerate(self.claims) if claims.allocation(claim) is None]
 
 
 NO_CLAIMS: Final = PodClaims()
 """Of a Pod without claims, or whose claims cannot be used."""
+
+
+@dataclass(slots=True, eq=False)
+class ClaimsToBind:
+    """The claims of a Pod that has a Node, from Reserve on: `claims` and `extended_place` as those of PodClaims.
+
+    Each claim is replaced by the newer one that was read or written.
+    """
+
+    claims: list[Object]
+    extended_place: int | None
+    extended: Extended | None = None
+    """The claim to create for extended resources; None if there is one, or the Node needs none for them."""
+    allocations: dict[int, Object] = field(default_factory=dict)
+    """What is to be written, by the places of the claims."""
+    pending: dict[int, str] = field(default_factory=dict)
+    """The uids of the claims whose allocation is pending because of this Pod, by their places."""
+    unanswered: set[int] = field(default_factory=set)
+    """Places of claims of which nobody knows whether their allocation was written."""
