@@ -132,20 +132,17 @@ def assemble(
             monotonic=clock.monotonic,
             sleep=clock.sleep,
             listers=listers,
+            metrics=FrameworkMetrics(metrics, profile),
             rng=rng,
             activate=lambda activated: scheduler.activate(activated),
             freed=lambda pod, with_devices, without: scheduler.freed(pod, with_devices, without),
             event=lambda pod, kind, reason, action, note: recorder.emit(
                 pod.object, events.of_plugin(kind, reason, action, note)
             ),
-            preemption_tried=measured.preemption_tried,
-            preempted=measured.preempted,
-            claim_created=measured.claim_created,
-            waited_for_devices=partial(measured.waited_for_devices, profile),
             start=lambda work: scheduler.start(work),
         )
 
-    frameworks = {each.name: _framework(each, handle(each.name), in_binding, metrics) for each in profiles}
+    frameworks = {each.name: _framework(each, handle(each.name), in_binding) for each in profiles}
     queue = SchedulingQueue(
         next(iter(frameworks.values())).plugins.queue_sort[0].less,
         {name: _queue_profile(framework) for name, framework in frameworks.items()},
@@ -177,13 +174,12 @@ def assemble(
     return scheduler
 
 
-def _framework(profile: SchedulerProfile, handle: Handle, in_binding: InBinding, metrics: Metrics) -> Framework:
+def _framework(profile: SchedulerProfile, handle: Handle, in_binding: InBinding) -> Framework:
     return Framework(
         profile.name,
         profile.plugins(handle),
         handle,
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
-        metrics=FrameworkMetrics(metrics, profile.name),
         in_binding=in_binding,
     )
 

@@ -40,11 +40,6 @@ class SchedulerMetrics:
         self._incoming = cache(lambda queue, event: incoming.labels(queue, event).inc)
         rejected = metrics.gauge("scheduler_unschedulable_pods")
         self._rejected = cache(lambda plugin, profile: rejected.labels(plugin, profile).inc)
-        self._preemptions = metrics.counter("scheduler_preemption_attempts_total")
-        self._victims = metrics.histogram("scheduler_preemption_victims")
-        self._claims = metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
-        self._devices = metrics.counter("scheduler_dra_bindingconditions_allocations_total")
-        self._device_waits = metrics.histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
 
     def expose(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Compute the gauges of these when they are read."""
@@ -79,24 +74,6 @@ class SchedulerMetrics:
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         self._rejected(plugin, profile)(change)
 
-    def preemption_tried(self) -> None:
-        self._preemptions.inc()
-
-    def preempted(self, victims: int) -> None:
-        self._victims.observe(victims)
-
-    def claim_created(self, created: bool) -> None:
-        """A claim for extended resources was created, or refused."""
-        self._claims.labels("success" if created else "failure", "false", "", "Pod").inc()
-
-    def waited_for_devices(self, profile: str, outcome: str, seconds: float, devices: Iterable[Object]) -> None:
-        """PreBind has waited for binding conditions of some of these devices: success, failure, timeout or error."""
-        for each in devices:
-            labels = (profile, each["driver"], outcome)
-            self._device_waits.labels(*labels).observe(seconds)
-            if each.get("bindingConditions"):
-                self._devices.labels(*labels).inc()
-
     def _attempt(self, result: str, profile: str, seconds: float) -> None:
         self._attempts(result, profile)()
         self._latency(result, profile)(seconds)
@@ -107,7 +84,7 @@ def _entry(counts: Callable[[], Mapping[str, int]], name: str) -> float:
 
 
 class FrameworkMetrics:
-    """What concerns the plugins of one profile (`tollbar.scheduler.framework.points.Metrics`)."""
+    """Implements `tollbar.scheduler.framework.metrics.Metrics`."""
 
     def __init__(self, metrics: Metrics, profile: str) -> None:
         points = metrics.histogram("scheduler_framework_extension_point_duration_seconds")
@@ -120,6 +97,12 @@ class FrameworkMetrics:
         self._evaluations: Counter[tuple[Point, str]] = Counter()
         metrics.before_reading(self._count)
         self._permit = cache(lambda code: permit.labels(code.value).observe)
+        self._profile = profile
+        self._preemptions = metrics.counter("scheduler_preemption_attempts_total")
+        self._victims = metrics.histogram("scheduler_preemption_victims")
+        self._claims = metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
+        self._devices = metrics.counter("scheduler_dra_bindingconditions_allocations_total")
+        self._device_waits = metrics.histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
 
     def point(self, point: Point, code: Code, seconds: float) -> None:
         self._point(point, code)(seconds)
@@ -132,6 +115,23 @@ class FrameworkMetrics:
 
     def permit_wait(self, code: Code, seconds: float) -> None:
         self._permit(code)(seconds)
+
+    def preemption_tried(self) -> None:
+        self._preemptions.inc()
+
+    def preempted(self, victims: int) -> None:
+        self._victims.observe(victims)
+
+    def claim_created(self, created: bool) -> None:
+        self._claims.labels("success" if created else "failure", "false", "", "Pod").inc()
+
+    def waited_for_devices(self, outcome: str, seconds: float, devices: Iterable[Object]) -> None:
+        """Every device gets the time, and those with binding conditions are counted."""
+        for each in devices:
+            labels = (self._profile, each["driver"], outcome)
+            self._device_waits.labels(*labels).observe(seconds)
+            if each.get("bindingConditions"):
+                self._devices.labels(*labels).inc()
 
     def _count(self) -> None:
         for key, times in self._evaluations.items():

@@ -17,6 +17,7 @@ from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.handle import Handle
+from tollbar.scheduler.framework.metrics import NoMetrics
 from tollbar.scheduler.framework.status import SKIP, Status
 from tollbar.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tollbar.views.devices import KINDS, dra_manager
@@ -92,6 +93,19 @@ class Api:
         return found
 
 
+class Told(NoMetrics):
+    """Notes what the plugin measures."""
+
+    def __init__(self, measured: list[Any]) -> None:
+        self._measured = measured
+
+    def claim_created(self, created: bool) -> None:
+        self._measured.append(created)
+
+    def waited_for_devices(self, outcome: str, seconds: float, devices: Iterable[Object]) -> None:
+        self._measured.append((outcome, seconds, [each["device"] for each in devices]))
+
+
 class World:
     """A cluster, its caches, and the plugin in it; nobody else's writes are seen before `watch`."""
 
@@ -122,15 +136,12 @@ class World:
             nominator=Nominations(),
             dra=self.manager,
             calls=calls,
+            metrics=Told(self.measured),
             now=lambda: NOW + self.time,
             monotonic=lambda: self.time,
             activate=lambda woken: self.activated.extend(each.key.name for each in woken),
             freed=self._freed,
             event=lambda about, *said: self.events.append((about.key.name, *said)),
-            claim_created=self.measured.append,
-            waited_for_devices=lambda outcome, seconds, devices: self.measured.append(
-                (outcome, seconds, [each["device"] for each in devices])
-            ),
             start=self.coroutines.append,
             sleep=self._sleep,
         )

@@ -15,6 +15,7 @@ from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import Mask, Places, Scores
+from tollbar.scheduler.framework.metrics import NO_METRICS, Metrics, NoMetrics
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, unschedulable
@@ -67,11 +68,14 @@ class Nominations:
         return self.by_node.keys()
 
 
-def handle(nominated: Mapping[str, Sequence[PodInfo]] | None = None, clock: Callable[[], float] = float) -> Handle:
+def handle(
+    nominated: Mapping[str, Sequence[PodInfo]] | None = None,
+    clock: Callable[[], float] = float,
+    metrics: Metrics = NO_METRICS,
+) -> Handle:
     calls: Any = None  # no toy calls the API
-    return Handle(
-        snapshot=Snapshot(), nominator=Nominations(nominated or {}), dra=None, calls=calls, now=clock, monotonic=clock
-    )
+    nominations = Nominations(nominated or {})
+    return Handle(Snapshot(), nominations, None, calls, now=clock, monotonic=clock, metrics=metrics)
 
 
 def framework(*plugins: object, weights: Mapping[str, int] | None = None, **given: Any) -> Framework:
@@ -173,7 +177,7 @@ class ScoreNodesToy(ScoreToy):
         return np.array([self.given.get(nodes.nodes[place].name, 0) for place in places], np.int64)
 
 
-class Measured:
+class Measured(NoMetrics):
     """Notes what is measured, without the times."""
 
     def __init__(self) -> None:

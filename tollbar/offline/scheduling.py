@@ -26,6 +26,7 @@ from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import PreEnqueue
+from tollbar.scheduler.framework.metrics import NO_METRICS, Metrics, NoMetrics
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Status, unresolvable
 from tollbar.scheduler.plugins import registry
@@ -159,17 +160,16 @@ class OfflineScheduler:
 
     def _preempt(self, name: str, pod: PodInfo) -> Preemption:
         """With plugins of its own: they remember what they have begun."""
-        victims: list[int] = []
-        handle = self._handle(victims.append)
-        framework = self._framework(self._profiles[name], handle)
+        counted = _Victims()
+        framework = self._framework(self._profiles[name], self._handle(counted))
         state = CycleState()
         result = result_of(schedule_pod(framework, state, pod, self.snapshot, 0)).result
         if not isinstance(result, FitError) or not framework.plugins.post_filter:
             return Preemption()
         nominate, status = result_of(framework.post_filter(state, pod, result.diagnosis.statuses))
-        return Preemption(status.message, nominate.node_name if nominate is not None else "", sum(victims))
+        return Preemption(status.message, nominate.node_name if nominate is not None else "", counted.victims)
 
-    def _handle(self, preempted: Callable[[int], None] = lambda _: None) -> Handle:
+    def _handle(self, metrics: Metrics = NO_METRICS) -> Handle:
         clock = SystemClock()
         return Handle(
             snapshot=self.snapshot,
@@ -179,8 +179,8 @@ class OfflineScheduler:
             now=self._now,
             monotonic=clock.monotonic,
             listers=self._listers,
+            metrics=metrics,
             rng=Random(0),
-            preempted=preempted,
         )
 
     def _allocations(self, state: CycleState, result: object) -> dict[Key, Object]:
@@ -227,6 +227,15 @@ class _NoCalls:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotImplementedError(name)
+
+
+class _Victims(NoMetrics):
+    """Counts the victims of preemption."""
+
+    victims = 0
+
+    def preempted(self, victims: int) -> None:
+        self.victims += victims
 
 
 def _asked(plugin: PreEnqueue, pod: PodInfo) -> Status | None:

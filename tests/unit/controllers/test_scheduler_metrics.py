@@ -1,13 +1,13 @@
 """What the scheduler measures that plugins tell it, under kube-scheduler's names."""
 
-from controllers.scheduler.metrics import FrameworkMetrics, SchedulerMetrics
+from controllers.scheduler.metrics import FrameworkMetrics
 from tollbar.runtime.metrics import Metrics
 from tollbar.scheduler.framework.points import Point
 
 
 def test_claims_for_extended_resources_are_counted_as_upstream_counts_them() -> None:
     metrics = Metrics()
-    own = SchedulerMetrics(metrics)
+    own = FrameworkMetrics(metrics, "own")
     for created in (True, True, False):
         own.claim_created(created)
     counter = metrics.counter("dynamic_resource_allocation_resourceclaim_creates_total")
@@ -19,7 +19,7 @@ def test_claims_for_extended_resources_are_counted_as_upstream_counts_them() -> 
 def test_waits_for_binding_conditions_are_measured_for_each_device() -> None:
     metrics = Metrics()
     devices = [{"driver": "fabric", "bindingConditions": ["attached"]}, {"driver": "fabric"}, {"driver": "local"}]
-    SchedulerMetrics(metrics).waited_for_devices("own", "timeout", 600.0, devices)
+    FrameworkMetrics(metrics, "own").waited_for_devices("timeout", 600.0, devices)
     counter = metrics.counter("scheduler_dra_bindingconditions_allocations_total")
     histogram = metrics.histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
     labels = [("own", driver, "timeout") for driver in ("fabric", "local")]

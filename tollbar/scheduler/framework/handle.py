@@ -14,6 +14,7 @@ from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.interface import Filter, Nominator
+from tollbar.scheduler.framework.metrics import NO_METRICS, Metrics
 from tollbar.scheduler.framework.reuse import Trials
 from tollbar.scheduler.framework.status import Status
 
@@ -232,6 +233,8 @@ class Handle:
     """A clock in seconds, for durations."""
     listers: Listers = field(default_factory=Listers)
     """The other objects of the cluster."""
+    metrics: Metrics = NO_METRICS
+    """What the profile and its plugins measure."""
     rng: Random = field(default_factory=Random)
     waiting_pods: Mapping[str, WaitingPod] = field(default_factory=dict)
     """The Pods that Permit lets wait, by uid."""
@@ -244,15 +247,6 @@ class Handle:
     the claim with these devices, and the claim without them."""
     event: Callable[[PodInfo, Literal["Normal", "Warning"], str, str, str], None] = lambda *_: None
     """Report an Event about a Pod: its type, reason, action and note."""
-    preemption_tried: Callable[[], None] = lambda: None
-    """Count an attempt to preempt others."""
-    preempted: Callable[[int], None] = lambda _: None
-    """Count the victims of an attempt that succeeds."""
-    claim_created: Callable[[bool], None] = lambda _: None
-    """Count a claim for extended resources (KEP-5004), and whether the API server took it."""
-    waited_for_devices: Callable[[str, float, Iterable[Object]], None] = lambda *_: None
-    """Measure a wait for binding conditions (KEP-5007): its outcome, which is success, failure, timeout or error, the
-    seconds, and the devices of the Pod as `status.allocation` of its claims lists them."""
     start: Callable[[Any], None] = lambda coroutine: coroutine.close()
     """Run a coroutine beside the scheduling cycles; it is cancelled when they end."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -17,14 +17,13 @@ from tollbar.scheduler.framework.answers import ask, completed, raised
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import DependsOn, Plugin, Reusable, Wait
-from tollbar.scheduler.framework.points import Metrics, NoMetrics, Plugins, Point
+from tollbar.scheduler.framework.points import Plugins, Point
 from tollbar.scheduler.framework.status import Code, Status
 from tollbar.scheduler.framework.waiting import InBinding, Waits
 
 F = TypeVar("F", bound="InstrumentedPlugins")
 P = ParamSpec("P")
 R = TypeVar("R")
-_NO_METRICS: Final = NoMetrics()
 REUSED: Final = "framework/reused"
 """The key under which the CycleState has the `Reused` of the Pod's spec, if there is one."""
 
@@ -56,11 +55,11 @@ class InstrumentedPlugins:
     plugins: Plugins
     handle: Handle
     percentage_of_nodes_to_score: int = field(default=0, kw_only=True)
-    metrics: Metrics = field(default=_NO_METRICS, kw_only=True)
     in_binding: InBinding = field(default_factory=InBinding, kw_only=True)
 
     def __post_init__(self) -> None:
         self.clock = self.handle.monotonic
+        self.metrics = self.handle.metrics
         self._reusable = {each.name: each for each in self.plugins.all().values() if isinstance(each, Reusable)}
 
     def _ask(self, point: Point, plugin: str, state: CycleState, call: Callable[..., object], *args: object) -> object:

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tollbar.scheduler.framework import interface
-from tollbar.scheduler.framework.status import Code
 
 
 class Point(Enum):
@@ -83,34 +82,3 @@ class Plugins:
             getattr(self, each.name) for each in fields(self) if each.name in INTERFACES
         )
         return {plugin.name: plugin for plugins in points for plugin in plugins}
-
-
-class Metrics(Protocol):
-    """What is measured of one profile; times are in seconds."""
-
-    def point(self, point: Point, code: Code, seconds: float) -> None:
-        """An extension point has been run, with all its plugins (framework_extension_point_duration_seconds)."""
-
-    def plugin(self, point: Point, plugin: str, code: Code, seconds: float) -> None:
-        """One plugin has been called, in a cycle that records it (plugin_execution_duration_seconds)."""
-
-    def evaluated(self, point: Point, plugin: str, times: int) -> None:
-        """PreFilter, Filter, PreScore or Score of a plugin was called so often, and did not skip the Pod
-        (plugin_evaluation_total)."""
-
-    def permit_wait(self, code: Code, seconds: float) -> None:
-        """A Pod has waited for Permit (permit_wait_duration_seconds)."""
-
-
-class NoMetrics:
-    def point(self, point: Point, code: Code, seconds: float) -> None:
-        pass
-
-    def plugin(self, point: Point, plugin: str, code: Code, seconds: float) -> None:
-        pass
-
-    def evaluated(self, point: Point, plugin: str, times: int) -> None:
-        pass
-
-    def permit_wait(self, code: Code, seconds: float) -> None:
-        pass

@@ -65,7 +65,7 @@ class DefaultPreemption:
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: NodeStatuses
     ) -> Steps[tuple[Nominate | None, Status | None]]:
-        self._handle.preemption_tried()
+        self._handle.metrics.preemption_tried()
         nominate, status = yield from self._preempt(state, pod, statuses)
         return nominate, replace(status, reasons=(f"preemption: {status.message}",)) if status.message else status
 

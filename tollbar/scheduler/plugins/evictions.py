@@ -43,7 +43,7 @@ class Evictions:
 
     def start(self, pod: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> None:
         """Delete these Pods to make room for `pod` on this Node; those that terminate already are left alone."""
-        self._handle.preempted(len(victims))
+        self._handle.metrics.preempted(len(victims))
         left = [each for each in victims if not each.is_terminating]
         if left:
             self._preempting.add(pod.uid)

@@ -16,6 +16,7 @@ from plugins.toys import (
     done,
     error,
     framework,
+    handle,
     pod_info,
     snapshot,
     without_cause,
@@ -163,7 +164,8 @@ def test_filter_does_not_ask_plugins_that_are_skipped_and_no_others_than_it_is_t
 
 def test_calls_of_filter_are_counted_together() -> None:
     found = Measured()
-    own = framework(FilterToy("asked"), FilterToy("rejecting", {"a": unschedulable("no")}), metrics=found)
+    plugins = FilterToy("asked"), FilterToy("rejecting", {"a": unschedulable("no")})
+    own = framework(*plugins, handle=handle(metrics=found))
     for node in NODES:
         done(own.filter(CycleState(), POD, node))
     before = list(found.noted)

@@ -12,7 +12,7 @@ def measured(*, every_plugin: bool) -> list[str]:
     ticks = iter(range(100))
     found = Measured()
     plugins = (PreFilterToy("p", SKIP), MaskToy("m"), PreFilterToy("q", failed("broken")))
-    own = framework(*plugins, handle=handle(clock=lambda: float(next(ticks))), metrics=found)
+    own = framework(*plugins, handle=handle(clock=lambda: float(next(ticks)), metrics=found))
     state = CycleState()
     state.record_metrics = every_plugin
     done(own.pre_filter(state, POD, NODES))

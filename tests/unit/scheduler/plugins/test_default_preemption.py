@@ -20,6 +20,7 @@ from tollbar.scheduler.framework.diagnosis import NodeStatuses
 from tollbar.scheduler.framework.events import QueueingHint
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import DependsOn, Nominate
+from tollbar.scheduler.framework.metrics import NoMetrics
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, failed, unresolvable, unschedulable
@@ -645,14 +646,25 @@ async def test_a_victim_that_is_marked_already_is_deleted_at_once() -> None:
     assert world.calls.made == [("delete", "a")]
 
 
+class Told(NoMetrics):
+    """Notes what plugins measure of preemption."""
+
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def preemption_tried(self) -> None:
+        self.noted.append("tried")
+
+    def preempted(self, victims: int) -> None:
+        self.noted.append(victims)
+
+
 def test_attempts_and_victims_are_counted() -> None:
     world = World([node("n1")], FULL)
-    counted: list[object] = []
-    world.handle.preemption_tried = lambda: counted.append("tried")
-    world.handle.preempted = counted.append
+    world.handle.metrics = told = Told()
     world.answer(pod("vip", 100, cpu=2))
     world.answer(pod("vip", 0))
-    assert counted == ["tried", 2, "tried"]
+    assert told.noted == ["tried", 2, "tried"]
 
 
 async def test_the_scheduler_of_the_pod_is_named() -> None:

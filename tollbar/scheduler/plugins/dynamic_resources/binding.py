@@ -153,9 +153,9 @@ class ClaimBinding:
         try:
             created = await self._writes.create(extended_resources.to_create(extended.claim))
         except ClaimError:
-            self._handle.claim_created(False)
+            self._handle.metrics.claim_created(False)
             raise
-        self._handle.claim_created(True)
+        self._handle.metrics.claim_created(True)
         self._manager.claims.created(to_bind.pending[place], created)
         to_bind.claims[place], to_bind.pending[place] = created, uid_of(created)
         return created
@@ -177,7 +177,7 @@ class ClaimBinding:
             raise
         finally:
             devices = [each for claim in to_bind.claims for each in binding_conditions.results(claim)]
-            self._handle.waited_for_devices(outcome, self._handle.monotonic() - started, devices)
+            self._handle.metrics.waited_for_devices(outcome, self._handle.monotonic() - started, devices)
 
     def _are_devices_ready(self, to_bind: ClaimsToBind) -> bool:
         for place, claim in enumerate(to_bind.claims):
