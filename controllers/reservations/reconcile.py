@@ -10,8 +10,9 @@ from tollbar.api.reasons import ReservedReason
 from tollbar.api.workloads import WorkloadClaim, parse_workload_claim
 from tollbar.decide.claims import events, reservations
 from tollbar.decide.claims.reservations import (
-    KEEPS_ENTRIES,
+    IGNORES_PINNED,
     RECHECK,
+    ClaimController,
     ConsumersOf,
     LookUp,
     ReservationFacts,
@@ -82,8 +83,7 @@ async def reconcile(key: Key, deps: Deps) -> Outcome:
 
 def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> ReservationFacts:
     """The facts about this claim, with what the API server has answered so far."""
-    takeover = deps.takeover
-    hot_loop = takeover is None or not takeover.works
+    claim_controller = _claim_controller(deps.takeover)
     listed = answers.get(ConsumersOf(key))
     consumers = deps.consumers.by_index("claim", key)
     return ReservationFacts(
@@ -92,9 +92,8 @@ def gather(key: Key, claim: Object, answers: Answers, deps: Deps) -> Reservation
         consumers=consumers if listed is None else (*consumers, *listed),
         listed=listed is not None,
         withdrawn=_is_withdrawn(key, claim, answers, deps),
-        replaces=takeover is not None and not takeover.yields,
-        wedged_by_pins=answers.get(KEEPS_ENTRIES) if hot_loop else False,
-        hot_loop=hot_loop,
+        claim_controller=claim_controller,
+        ignores_pinned=False if claim_controller is ClaimController.OURS else answers.get(IGNORES_PINNED),
         oscillating=deps.oscillations.oscillating(claim),
         pod_groups=deps.pod_groups.by_index("claim", key),
         evicted_from=deps.evictions.evicted_from(key),
@@ -141,6 +140,12 @@ def _blocked(claim: Object, state: State, deps: Deps) -> Outcome:
     deps.states.record(key_of(claim), state)
     _log.warning("writing the claim was refused", extra={"object": str(key_of(claim)), "why": state.message})
     return RetryAfter(RECHECK)
+
+
+def _claim_controller(takeover: Takeover | None) -> ClaimController:
+    if takeover is None or takeover.yields:
+        return ClaimController.UPSTREAM
+    return ClaimController.OURS if takeover.works else ClaimController.TAKING_OVER
 
 
 def _is_withdrawn(key: Key, claim: Object, answers: Answers, deps: Deps) -> bool | None:

@@ -11,6 +11,7 @@ from objects.builders import Built, Claim, claim, pod
 from tollbar.decide.claims import reservations
 from tollbar.decide.claims.reservations import (
     LIMIT,
+    ClaimController,
     Knowledge,
     ReservationFacts,
     ReservationPlan,
@@ -86,9 +87,8 @@ def situations(draw: st.DrawFn) -> ReservationFacts:
         consumers=consumers,
         listed=draw(EITHER),
         withdrawn=draw(EITHER),
-        replaces=draw(EITHER),
-        wedged_by_pins=draw(EITHER),
-        hot_loop=draw(EITHER),
+        claim_controller=pick(draw, list(ClaimController)),
+        ignores_pinned=draw(EITHER),
         oscillating=draw(OSCILLATING),
     )
 
@@ -176,7 +176,7 @@ def test_nothing_is_released_without_knowledge_of_the_workload(given: Reservatio
 @given(situations())
 def test_nothing_is_reserved_that_would_start_the_servers_endless_exchange(given: ReservationFacts) -> None:
     facts, plan = settled(given)
-    if facts.hot_loop and any(map(reservations.is_lingering, facts.consumers)):
+    if facts.claim_controller is not ClaimController.OURS and any(map(reservations.is_lingering, facts.consumers)):
         assert plan.add is None
 
 

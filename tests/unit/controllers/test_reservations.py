@@ -14,6 +14,7 @@ from controllers.reservations import reconcile
 from tollbar.decide.claims import reservations as decisions
 from tollbar.decide.claims.reservations import (
     RECHECK,
+    ClaimController,
     ConsumersOf,
     Knowledge,
     ReservationFacts,
@@ -43,6 +44,7 @@ TO_FREE = KEPT.annotated({"tollbar.dev/reserved-uid": "u1"}).allocated().reserve
 TO_SHRINK = TO_FREE.reserved(pod_entry(pod("web")))
 WEB = Workload(Knowledge.FOUND, {"metadata": {"name": "web", "uid": "u1"}})
 GONE = Workload(Knowledge.ABSENT)
+UPSTREAM, TAKING_OVER, OURS = ClaimController
 IDLE = Workload(
     Knowledge.FOUND,
     {"metadata": {"uid": "u1", "generation": 1}, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}},
@@ -286,22 +288,22 @@ async def test_the_facts_are_of_one_moment(decided: list[ReservationFacts]) -> N
     world = World(Api(version="v1.35.0", when_asked=lambda: takeover.found(None)), WEB, TO_FREE, takeover=takeover)
     for _ in range(2):
         await world.reconcile()
-    assert [(each.hot_loop, each.wedged_by_pins) for each in decided] == [(False, False), (False, False)]
+    assert [(each.claim_controller, each.ignores_pinned) for each in decided] == [(OURS, False), (OURS, False)]
 
 
 ANOTHER = Problem("AnotherGenerator", "")
-BESIDE: dict[str, tuple[list[Problem | None] | None, str, tuple[bool, bool, bool]]] = {
-    "Complement": (None, "v1.36.0", (False, True, False)),
-    "Complement, before Kubernetes 1.36": (None, "v1.35.9", (False, True, True)),
-    "Replace, before anything was found out": ([], "v1.36.0", (True, True, False)),
-    "Replace, before anything was found out, before Kubernetes 1.36": ([], "v1.35.9", (True, True, True)),
-    "Replace, working": ([None], "v1.35.9", (True, False, False)),
-    "Replace, refused": ([Problem("MissingRights", "")], "v1.35.9", (True, True, True)),
-    "Replace, beside another generator": ([None, ANOTHER], "v1.35.9", (False, True, True)),
-    "Replace, alone again": ([None, ANOTHER, None], "v1.35.9", (True, False, False)),
+BESIDE: dict[str, tuple[list[Problem | None] | None, str, tuple[ClaimController, bool]]] = {
+    "Complement": (None, "v1.36.0", (UPSTREAM, False)),
+    "Complement, before Kubernetes 1.36": (None, "v1.35.9", (UPSTREAM, True)),
+    "Replace, before anything was found out": ([], "v1.36.0", (TAKING_OVER, False)),
+    "Replace, before anything was found out, before Kubernetes 1.36": ([], "v1.35.9", (TAKING_OVER, True)),
+    "Replace, working": ([None], "v1.35.9", (OURS, False)),
+    "Replace, refused": ([Problem("MissingRights", "")], "v1.35.9", (TAKING_OVER, True)),
+    "Replace, beside another generator": ([None, ANOTHER], "v1.35.9", (UPSTREAM, True)),
+    "Replace, alone again": ([None, ANOTHER, None], "v1.35.9", (OURS, False)),
 }
 """What was found about other generators (None: in this mode nobody looks), the API server's version, and the facts:
-replaces, hot_loop, wedged_by_pins."""
+claim_controller and ignores_pinned."""
 
 
 @pytest.mark.parametrize(("findings", "version", "want"), BESIDE.values(), ids=BESIDE)
@@ -309,14 +311,14 @@ async def test_what_kubernetes_own_claim_controller_may_do(
     decided: list[ReservationFacts],
     findings: list[Problem | None] | None,
     version: str,
-    want: tuple[bool, bool, bool],
+    want: tuple[ClaimController, bool],
 ) -> None:
     takeover = None if findings is None else Takeover()
     for found in findings or ():
         assert takeover is not None
         takeover.found(found)
     await World(Api(version=version), WEB, TO_FREE, takeover=takeover).reconcile()
-    assert [(each.replaces, each.hot_loop, each.wedged_by_pins) for each in decided] == [want]
+    assert [(each.claim_controller, each.ignores_pinned) for each in decided] == [want]
 
 
 async def test_a_pin_is_given_up_when_the_one_whose_place_we_were_to_take_is_found_at_work() -> None:

@@ -8,7 +8,7 @@ with our entry one of the 256 places stays free; a workload counts as gone only 
 uid; a plan that was carried out leads to an empty one.
 
 Hazard: with kube-controller-manager's claim controller at work, a finished Pod that lingers on a pinned claim starts an
-endless exchange of writes (kubernetes/kubernetes#141274).  `hot_loop` says whether that can happen here.
+endless exchange of writes (kubernetes/kubernetes#141274).  `ClaimController` says whether it may be at work.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -92,8 +92,17 @@ class ConsumersOf:
     claim: Key
 
 
-KEEPS_ENTRIES: Final = IsBefore((1, 36))
-"""From 1.36 on kube-controller-manager keeps entries that are not Pods' and goes on (kubernetes/kubernetes#136450)."""
+IGNORES_PINNED: Final = IsBefore((1, 36))
+"""Before 1.36 kube-controller-manager's claim controller stops at an entry that is not a Pod's, and leaves the claim as
+it is, Pods' entries included; from 1.36 on it keeps such entries and goes on (kubernetes/kubernetes#136450)."""
+
+
+class ClaimController(Enum):
+    """Which claim controller removes the entries of Pods that are done."""
+
+    UPSTREAM = "kube-controller-manager's"
+    TAKING_OVER = "ours is to take its place, and does not know yet whether it is still at work"
+    OURS = "ours, and kube-controller-manager's is not at work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +121,32 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class ReservationFacts:
-    """`consumers` are the Pods that refer to the claim, of any phase; `listed` says that `ConsumersOf` was answered.
+    """What is known of a claim and of the workload that it is to be reserved for.
 
-    `withdrawn`: the WorkloadClaim that the intent came from is gone.  `hot_loop`: kube-controller-manager's claim
-    controller may be at work.  `replaces`: we are to take its place, and it has not been found at work.
-    `wedged_by_pins`: it is of a version that ignores a claim, Pods' entries included, for as long as an entry of a
-    workload is on it.  `oscillating`: uids of entries that came and went several times within seconds.  None stands for
-    what is not known yet.  `pod_groups` are the PodGroups that share the claim,
-    `evicted_from` the allocation (`claims.allocation_of`) from whose devices Pods were evicted last, `state` is what
-    was decided last.
+    None is what neither the caches nor an answer have told yet, for which the decision asks: the `workload`, whether
+    the claim was `withdrawn`, and the version of the API server (`ignores_pinned`).
     """
 
     claim: Object
     workload: Workload | None = None
     consumers: Sequence[Object] = ()
+    """The Pods that refer to the claim, of any phase."""
     listed: bool = False
+    """Whether the consumers are also those that the API server has listed (`ConsumersOf`)."""
     withdrawn: bool | None = False
-    replaces: bool = False
-    wedged_by_pins: bool | None = False
-    hot_loop: bool = True
+    """Whether the WorkloadClaim that the intent came from is gone, or names another claim."""
+    claim_controller: ClaimController = ClaimController.UPSTREAM
+    ignores_pinned: bool | None = False
+    """Whether kube-controller-manager's claim controller may be at work, and of a version that does nothing about a
+    claim with a workload's entry (`IGNORES_PINNED`)."""
     oscillating: Collection[str] = ()
+    """The uids of entries that came and went several times within seconds."""
     pod_groups: Sequence[Object] = ()
+    """Those that share the claim."""
     evicted_from: str = ""
+    """The allocation (`claims.allocation_of`) from whose devices Pods were evicted last."""
     state: State | None = None
+    """What was decided last; None if nothing was, or nobody wants to keep the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +192,7 @@ def _questions(facts: ReservationFacts) -> tuple[Hashable, ...]:
         key = Key(key_of(claim).namespace, workloads.workload_claim_of(claim))
         return (Get(WORKLOAD_CLAIMS, key, _OF_A_WORKLOAD_CLAIM),)
     intent = None if facts.withdrawn else workloads.intent_of(claim)
-    version = (KEEPS_ENTRIES,) if facts.wedged_by_pins is None else ()
+    version = (IGNORES_PINNED,) if facts.ignores_pinned is None else ()
     if isinstance(intent, Intent) and facts.workload is None:
         return (LookUp(key_of(claim), intent.reference, uid_on_record(claim)), *version)
     return version
@@ -347,18 +359,18 @@ def _idle(case: _Case) -> ReservationPlan | Ask | None:
 def _not_begun(case: _Case) -> ReservationPlan | None:
     """Nothing is released for the sake of a claim controller that is most likely switched off: a restart of ours would
     cost the workload its devices."""
-    if not (case.facts.replaces and case.facts.hot_loop):
+    if case.facts.claim_controller is not ClaimController.TAKING_OVER:
         return None
     if case.ours:
         return ReservationPlan(state=State(True, ReservedReason.HELD), outcome=_RECHECK)
-    if case.facts.wedged_by_pins:
+    if case.facts.ignores_pinned:
         return ReservationPlan(state=State(False, ReservedReason.UPSTREAM_TOO_OLD, _TOO_OLD), outcome=RetryAfter(SOON))
     return None
 
 
-def _wedged(case: _Case) -> ReservationPlan | None:
+def _ignored(case: _Case) -> ReservationPlan | None:
     """Entries of Pods that are gone would stay and fill the list.  Reported before the first allocation, too."""
-    if not case.facts.wedged_by_pins:
+    if not case.facts.ignores_pinned:
         return None
     if case.ours:
         return _release(case, ReservedReason.UPSTREAM_TOO_OLD, f"given up: {_TOO_OLD}")
@@ -401,7 +413,7 @@ def _oscillation(case: _Case) -> ReservationPlan | None:
     Looked at again every `RECHECK` seconds: nothing tells when kube-controller-manager's claim controller has been
     switched off.
     """
-    if not case.facts.hot_loop or not case.lingering:
+    if case.facts.claim_controller is ClaimController.OURS or not case.lingering:
         return None
     named = _names(case.lingering)
     if not case.ours:
@@ -452,7 +464,7 @@ CHAIN: Final[Chain[_Case, ReservationPlan | Ask]] = (  # order is the specificat
     _gone,  # the workload is gone, or another one -> release; never seen -> wait
     _policy,  # finished, or idle by cache and live list -> release
     _not_begun,  # we are about to replace the server's claim controller -> keep what there is, and wait
-    _wedged,  # the server's claim controller ignores reserved claims -> release, add nothing
+    _ignored,  # the server's claim controller ignores reserved claims -> release, add nothing
     _not_allocated,  # -> wait: the API server takes no entry
     _evicted,  # its Pods are evicted from its devices -> release, add nothing until it has others
     _oscillation,  # a finished Pod lingers -> add nothing; release unless somebody else uses the claim

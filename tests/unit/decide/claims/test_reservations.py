@@ -8,10 +8,11 @@ from objects.builders import Built, Claim, claim, pod
 
 from tollbar.api.reasons import ReservedReason
 from tollbar.decide.claims.reservations import (
-    KEEPS_ENTRIES,
+    IGNORES_PINNED,
     LIMIT,
     RECHECK,
     SOON,
+    ClaimController,
     ConsumersOf,
     Knowledge,
     LookUp,
@@ -359,27 +360,27 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
     "an entry for the workload that somebody else wrote counts": (facts(allocated(ENTRY)), HELD),
     # A claim controller that stops at entries of workloads.
     "before Kubernetes 1.36 nothing is reserved": (
-        facts(allocated(pod_entry(RUNNING)), None, RUNNING, wedged_by_pins=True),
+        facts(allocated(pod_entry(RUNNING)), None, RUNNING, ignores_pinned=True),
         blocked("UpstreamTooOld", TOO_OLD),
     ),
     "before Kubernetes 1.36 a claim that is not allocated is reported, too": (
-        facts(kept(), wedged_by_pins=True),
+        facts(kept(), ignores_pinned=True),
         blocked("UpstreamTooOld", TOO_OLD),
     ),
     "before Kubernetes 1.36 our entry is removed": (
-        facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING, wedged_by_pins=True),
+        facts(allocated(ENTRY, pod_entry(RUNNING), **OURS), None, RUNNING, ignores_pinned=True),
         released("UpstreamTooOld", f"given up: {TOO_OLD}", pod_entry(RUNNING), kind="Warning"),
     ),
     "before Kubernetes 1.36 our last entry deallocates the claim": (
-        facts(allocated(ENTRY, **OURS), wedged_by_pins=True),
+        facts(allocated(ENTRY, **OURS), ignores_pinned=True),
         released("UpstreamTooOld", f"given up: {TOO_OLD}", kind="Warning"),
     ),
     "our entry stays while Replace has not begun": (
-        facts(allocated(ENTRY, **OURS), wedged_by_pins=True, replaces=True),
+        facts(allocated(ENTRY, **OURS), ignores_pinned=True, claim_controller=ClaimController.TAKING_OVER),
         ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
     ),
     "nothing is reserved while Replace has not begun, before Kubernetes 1.36": (
-        facts(allocated(), wedged_by_pins=True, replaces=True),
+        facts(allocated(), ignores_pinned=True, claim_controller=ClaimController.TAKING_OVER),
         ReservationPlan(State(False, "UpstreamTooOld", TOO_OLD), outcome=RetryAfter(SOON)),
     ),
     # The server's endless exchange.
@@ -388,7 +389,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         unreserved("web-3"),
     ),
     "with Replace a finished Pod that lingers does not matter": (
-        facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED, hot_loop=False),
+        facts(allocated(pod_entry(RUNNING)), None, RUNNING, FINISHED, claim_controller=ClaimController.OURS),
         pinned(),
     ),
     "a finished Pod that is being deleted does not linger": (facts(allocated(), None, ENDING), pinned()),
@@ -403,7 +404,7 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     "our entry stays beside a finished Pod while Replace has not begun": (
-        facts(allocated(ENTRY, **OURS), None, FINISHED, replaces=True),
+        facts(allocated(ENTRY, **OURS), None, FINISHED, claim_controller=ClaimController.TAKING_OVER),
         ReservationPlan(State(True, "Held"), outcome=RetryAfter(RECHECK)),
     ),
     "a finished Pod without an entry releases a reserved claim, too": (
@@ -450,7 +451,14 @@ CASES: dict[str, tuple[ReservationFacts, ReservationPlan]] = {
         ),
     ),
     "an endless exchange does not put off what is looked at again soon": (
-        facts(allocated(), None, FINISHED, wedged_by_pins=True, replaces=True, oscillating={"uid-of-web-3"}),
+        facts(
+            allocated(),
+            None,
+            FINISHED,
+            ignores_pinned=True,
+            claim_controller=ClaimController.TAKING_OVER,
+            oscillating={"uid-of-web-3"},
+        ),
         ReservationPlan(
             State(False, "UpstreamTooOld", TOO_OLD),
             events=(
@@ -559,11 +567,11 @@ QUESTIONS: dict[str, tuple[ReservationFacts, tuple[Any, ...]]] = {
         (LookUp(Key("ml", "gpu"), Reference("apps", "deployments", "web"), ""),),
     ),
     "the version of the API server, where its claim controller may be at work": (
-        replace(facts(allocated()), wedged_by_pins=None),
-        (KEEPS_ENTRIES,),
+        replace(facts(allocated()), ignores_pinned=None),
+        (IGNORES_PINNED,),
     ),
     "a WorkloadClaim that the cache does not have, before anything else": (
-        ReservationFacts(KEPT_BY_WORKLOAD_CLAIM, withdrawn=None, wedged_by_pins=None),
+        ReservationFacts(KEPT_BY_WORKLOAD_CLAIM, withdrawn=None, ignores_pinned=None),
         (Get(WORKLOAD_CLAIMS, Key("ml", "web")),),
     ),
 }
