@@ -126,8 +126,8 @@ class Scheduler:
         self._turn_ends = 0.0
         self._bindings_left = _BINDINGS
         self._tells_of_freed_devices = True
-        """Whether waiting Pods are told of devices that are given back: only if other Pods may have been rejected for
-        want of these.  Between Reserve and the end of the same scheduling cycle none was tried."""
+        """Whether Pods that wait for devices are moved when devices are given back.  Not where Reserve took them in the
+        same scheduling cycle: no other Pod was tried since, and so none was rejected for want of them."""
         self._beside: asyncio.TaskGroup | None = None
         self._changed = asyncio.Event()
         self._looks_at = inf
@@ -170,9 +170,9 @@ class Scheduler:
         self.wake()
 
     def freed(self, pod: PodInfo, with_devices: Object, without: Object) -> None:
-        """To other Pods that wait this is as if the claim had been deallocated, of which a watch would tell.
+        """Move the other Pods that wait for devices, as after an update of the claim that a watch shows.
 
-        They are told when this Pod, which has given up the devices, is in the queue again: else it would wake itself.
+        They move once this Pod, which has given up the devices, is in the queue again: else it would wake itself.
         """
 
         def is_other(other: PodInfo) -> bool:
@@ -223,9 +223,9 @@ class Scheduler:
                 self._report(report)
             if (queued := self._queue.pop()) is not None:
                 return queued
-            await self._change()
+            await self._wait_for_change()
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Wait until there is something to pop or to flush."""
         due = self._looks_at = self._queue.next_due()
         delay = max(due - self._clock.monotonic(), 0.0)
@@ -238,20 +238,20 @@ class Scheduler:
 
     async def _schedule_one(self, queued: QueuedPod, bindings: asyncio.TaskGroup) -> None:
         attempt = Attempt(self._profiles[queued.profile], queued, self._clock.monotonic())
-        if self._is_over(attempt.pod):
+        if self._skip_pod_schedule(attempt.pod):
             self._queue.done(queued.pod.uid)
             return
         attempt.state.record_metrics = self._rng.random() < _METRICS_SHARE
-        failure = await self._ended(attempt, self._scheduling_cycle(attempt))
+        failure = await self._failure_of(attempt, self._scheduling_cycle(attempt))
         if failure is not None:
             self._tells_of_freed_devices = False  # Reserve and Permit await nothing: no other Pod was tried since
             try:
-                self._unreserve(attempt)
+                self._unreserve_and_forget(attempt)
             finally:
                 self._tells_of_freed_devices = True
-            self._fail(attempt, failure)
+            self._handle_scheduling_failure(attempt, failure)
         else:
-            bindings.create_task(self._bind(attempt))
+            bindings.create_task(self._run_binding_cycle(attempt))
             self._bindings_left -= 1
 
     async def _scheduling_cycle(self, attempt: Attempt) -> Failure | None:
@@ -295,12 +295,12 @@ class Scheduler:
         fit.diagnosis.post_filter_message = made_room.message
         return Failure(status, fit, nominate)
 
-    async def _bind(self, attempt: Attempt) -> None:
+    async def _run_binding_cycle(self, attempt: Attempt) -> None:
         """The binding cycle of one Pod, whatever becomes of it."""
-        failure = await self._ended(attempt, self._binding_cycle(attempt))
+        failure = await self._failure_of(attempt, self._binding_cycle(attempt))
         if failure is not None:
-            forgotten = self._unreserve(attempt)
-            self._fail(attempt, failure)
+            forgotten = self._unreserve_and_forget(attempt)
+            self._handle_scheduling_failure(attempt, failure)
             if forgotten is not None:
                 # Not before it is in the queue again: else the event would wake the Pod itself.
                 others = (lambda other: other.uid != attempt.pod.uid) if failure.status.is_rejected else None
@@ -328,7 +328,7 @@ class Scheduler:
         if has_pre_bind and (status := await framework.pre_bind(state, pod, node_name)) is not None:
             return Failure(status)
         # 4. The API server has the last word.  What was to be written of a Pod that is bound is not needed any more; of
-        # one that is not, `_fail` says it anew.
+        # one that is not, `_handle_scheduling_failure` says it anew.
         await self._status.forget(pod.uid)
         if (status := await framework.bind(state, pod, node_name)) is not None:
             return Failure(status)
@@ -349,7 +349,7 @@ class Scheduler:
         if pod is not None and pod.uid == report.uid:
             self._status.write(pod, reason=notready.REASON, message=report.message)
 
-    async def _ended(self, attempt: Attempt, cycle: Coroutine[Any, Any, Failure | None]) -> Failure | None:
+    async def _failure_of(self, attempt: Attempt, cycle: Coroutine[Any, Any, Failure | None]) -> Failure | None:
         """Run a cycle; what it raises is a failure of this Pod alone."""
         try:
             return await cycle
@@ -362,7 +362,7 @@ class Scheduler:
 
     # What cycles consist of.
 
-    def _is_over(self, pod: PodInfo) -> bool:
+    def _skip_pod_schedule(self, pod: PodInfo) -> bool:
         """Whether there is nothing to schedule: the Pod is being deleted, or has got its Node in the meantime."""
         if pod.is_terminating:
             self._recorder.emit(pod.object, events.skipped(pod))
@@ -392,7 +392,7 @@ class Scheduler:
         self._queue.nominator.delete(pod)
         return assumed
 
-    def _unreserve(self, attempt: Attempt) -> PodInfo | None:
+    def _unreserve_and_forget(self, attempt: Attempt) -> PodInfo | None:
         """Take back what the Pod was given; the Pod as it no longer counts."""
         pod, attempt.assumed = attempt.assumed, None
         if pod is None:
@@ -407,7 +407,7 @@ class Scheduler:
             return None
         return pod
 
-    def _fail(self, attempt: Attempt, failure: Failure) -> None:
+    def _handle_scheduling_failure(self, attempt: Attempt, failure: Failure) -> None:
         """Back to the queue, and tell the user."""
         rejected = failure.status.is_rejected
         self._metrics.failed(attempt.framework.name, attempt.started, self._clock.monotonic(), rejected=rejected)
@@ -442,7 +442,7 @@ class Scheduler:
 
     def _give_back(self, attempt: Attempt) -> None:
         """The scheduler stops: nothing is written, and the Pod is tried again by whoever schedules next."""
-        self._unreserve(attempt)
+        self._unreserve_and_forget(attempt)
         self._requeue(attempt, None)
 
 

@@ -101,9 +101,9 @@ def schedule_pod(
             return Outcome(pre_filtered.status, start)
         return Outcome(_rejected_by_pre_filter(nodes, diagnosis, pre_filtered.status), start)
     search = _Search(framework, state, pod, nodes, start, diagnosis)
-    found = yield from search.nominated()
+    found = yield from search.evaluate_nominated_node()
     if found is None:
-        found = yield from search.find(pre_filtered)
+        found = yield from search.find_nodes_that_fit(pre_filtered)
         start = (start + found.processed) % len(nodes)
     framework.count_filter_calls()
     if found.failure is not None:
@@ -113,7 +113,7 @@ def schedule_pod(
     return Outcome((yield from _best(framework, state, pod, nodes, found, rng)), start)
 
 
-def nodes_to_find(total: int, percentage: int) -> int:
+def num_feasible_nodes_to_find(total: int, percentage: int) -> int:
     """How many Nodes that fit are enough, of so many; a percentage of 0 is 50, less in large clusters."""
     if total < _FEASIBLE_MIN:
         return total
@@ -139,7 +139,7 @@ class _Search:
     start: int
     diagnosis: Diagnosis
 
-    def nominated(self) -> Steps[_Found | None]:
+    def evaluate_nominated_node(self) -> Steps[_Found | None]:
         """The Node that the Pod is nominated to, if it fits: room may have been made on it."""
         node = self.nodes.get(self.pod.nominated_node_name) if self.pod.nominated_node_name else None
         if node is None:
@@ -147,7 +147,7 @@ class _Search:
         found = yield from self._one_by_one([node], 0, 1)
         return found if len(found.places) else None
 
-    def find(self, pre_filtered: PreFiltered) -> Steps[_Found]:
+    def find_nodes_that_fit(self, pre_filtered: PreFiltered) -> Steps[_Found]:
         """Enough Nodes that fit, among those that PreFilter has left."""
         framework, nodes, start = self.framework, self.nodes, self.start
         candidates: Sequence[NodeInfo] = nodes.nodes
@@ -156,7 +156,7 @@ class _Search:
             self.diagnosis.statuses.absent = unresolvable(
                 f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre_filtered.plugins))}]"
             )
-        wanted = nodes_to_find(len(candidates), framework.percentage_of_nodes_to_score)
+        wanted = num_feasible_nodes_to_find(len(candidates), framework.percentage_of_nodes_to_score)
         if not framework.plugins.score:
             wanted = min(wanted, 1)
         before = set(self.diagnosis.statuses.by_node)
@@ -392,7 +392,7 @@ def _from(start: int, total: int) -> Iterator[int]:
 def _best(
     framework: Framework, state: CycleState, pod: PodInfo, nodes: Snapshot, found: _Found, rng: Random | None
 ) -> Steps[Scheduled | Status]:
-    """The Node with the highest score, or the first without any Score plugin."""
+    """The Node with the highest score, or the first without any Score plugin (prioritizeNodes and selectHost)."""
     places = found.places if found.candidates is nodes.nodes else None
     feasible: Sequence[NodeInfo] = (
         NodesAt(nodes, places) if places is not None else [found.candidates[place] for place in found.places]

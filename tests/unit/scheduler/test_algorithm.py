@@ -22,7 +22,7 @@ from plugins.toys import (
     snapshot,
 )
 
-from tollbar.scheduler.algorithm import PIECE, Outcome, Scheduled, nodes_to_find, schedule_pod
+from tollbar.scheduler.algorithm import PIECE, Outcome, Scheduled, num_feasible_nodes_to_find, schedule_pod
 from tollbar.scheduler.framework.cyclestate import CycleState
 from tollbar.scheduler.framework.diagnosis import FitError
 from tollbar.scheduler.framework.interface import Known, PreFilterResult
@@ -51,8 +51,8 @@ NAMES = [f"n{index:03}" for index in range(300)]
         (1000, 100, 1000),
     ],
 )
-def test_nodes_to_find(total: int, percentage: int, expected: int) -> None:
-    assert nodes_to_find(total, percentage) == expected
+def test_num_feasible_nodes_to_find(total: int, percentage: int, expected: int) -> None:
+    assert num_feasible_nodes_to_find(total, percentage) == expected
 
 
 def attempt(own: Framework, *, nodes: Any = ABC, start: int = 0, pod: Any = POD, rng: Random | None = None) -> Outcome:
