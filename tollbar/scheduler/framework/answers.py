@@ -1,4 +1,4 @@
-"""What plugins answer, made sure of: one that raises, or returns what it must not, has failed."""
+"""Checks what plugins return: a plugin that raises, or returns a value of a wrong type, has failed with an Error."""
 
 from collections.abc import Callable
 from types import GeneratorType
@@ -16,7 +16,7 @@ def ask(call: Callable[..., object], *args: object) -> object:
 
 
 def completed(answer: object) -> Steps[object]:
-    """The answer: of work that can be paused its result, and an Error if it raises."""
+    """The result of work that can be paused, an Error if it raises; any other answer as it is."""
     if not isinstance(answer, GeneratorType):
         return answer
     try:
@@ -50,20 +50,23 @@ def status_of(answer: object) -> Status | None:
 
 
 def failure_of(answer: object, expected: str) -> Status:
-    """What an answer says that is not what is expected: a Status of no success, or the Error of a wrong type."""
+    """The failure that an unexpected answer stands for: a Status of no success, or else the Error of a wrong type."""
     failure = status_of(answer) if isinstance(answer, Status) else None
     return failure or wrong_type(answer, expected)
 
 
 def as_error(context: str, status: Status) -> Status:
-    """The Error that a plugin's answer amounts to where it may not say so, or not without telling where."""
+    """An Error with the text of this status after the context, whichever code the status has.
+
+    That of a code other than Error and the rejections says that the extension point does not allow it.
+    """
     is_known = status.code is Code.ERROR or status.is_rejected
     message = status.message if is_known else f"unexpected status {status.code.value}"
     return Status(Code.ERROR, (f"{context}: {message}",), error=status.error)
 
 
 def rejection_or_error(point: str, plugin: str, status: Status) -> Status:
-    """The answer of a plugin that may reject the Pod at this point, in its name."""
+    """A rejection in the name of the plugin, at an extension point that allows one; any other status as an Error."""
     if status.is_rejected:
         return status.with_plugin(plugin)
     return as_error(f'running {point} plugin "{plugin}"', status)

@@ -49,7 +49,7 @@ class Diagnosis:
     post_filter_message: str = ""
 
     def add_plugin(self, status: Status) -> None:
-        """Remember who rejected, so that the events of that plugin wake the Pod."""
+        """Remember which plugin rejected, since the events that it registers for let the Pod be tried again."""
         if not status.plugin:
             return
         if status.is_rejected:

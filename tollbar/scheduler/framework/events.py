@@ -86,7 +86,7 @@ _PODS: Final = frozenset({EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """One kind of change.  In a registration `action` may be several, of an event that happened usually one."""
+    """One kind of change.  `action` is usually one, in what a plugin registers for often several."""
 
     resource: EventResource
     action: Action

@@ -40,7 +40,7 @@ class Filtering(InstrumentedPlugins):
         super().__post_init__()
         self._filters: dict[frozenset[str], tuple[Filter, ...]] = {}
         self._filter_calls = dict.fromkeys((each.name for each in self.plugins.filter), 0)
-        """How often Filter of each plugin was called, as far as the metrics have not been told."""
+        """How often Filter of each plugin was called since `count_filter_calls`."""
         extensions = [each for each in self.plugins.pre_filter if isinstance(each, PreFilterExtensions)]
         self._add_pod = tuple((each.name, each.add_pod) for each in extensions)
         self._remove_pod = tuple((each.name, each.remove_pod) for each in extensions)
@@ -143,14 +143,14 @@ class Filtering(InstrumentedPlugins):
         return None
 
     def count_filter_calls(self) -> None:
-        """Tell the metrics of the calls of Filter since the last time: after each it could cost more than the call."""
+        """Add the calls of Filter to the metrics, many at a time: after each call it could cost more than the call."""
         for name, times in self._filter_calls.items():
             if times:
                 self.metrics.evaluated(Point.FILTER, name, times)
                 self._filter_calls[name] = 0
 
     def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[Filter, ...]:
-        """Those of `filters` whose answer may be another one when Pods come to the Node or leave it."""
+        """Those of `filters` whose answer may be another one once a Pod was added to the Node, or removed from it."""
         return tuple(each for each in self.filters(state) if self._depends_on(each, pod) is not DependsOn.NODE)
 
     def filter_with_nominated_pods(
@@ -158,7 +158,8 @@ class Filtering(InstrumentedPlugins):
     ) -> Steps[Status | None]:
         """As `filter`; with Pods of equal or higher priority nominated to the Node, it has to pass without them too.
 
-        They may still go elsewhere: what they take away counts, and what they would bring (Pod affinity) does not.
+        They may still go elsewhere.  So the Pod gets none of what they would take, and does not rely on what they would
+        bring, such as a Pod that its affinity asks for.
         """
         if added := self.nominated_pods(pod, node.name):
             trial, trial_node = state.clone(), node.copy()

@@ -20,7 +20,7 @@ from tollbar.scheduler.framework.status import Status
 
 
 class Lister(Protocol):
-    """Objects of one kind, as they were when last heard of."""
+    """The objects of one kind, as the watch showed them last."""
 
     @property
     def served(self) -> bool:
@@ -50,7 +50,7 @@ class Lister(Protocol):
 
 
 class NoObjects:
-    """The lister of a kind that nobody keeps."""
+    """The lister of a kind that is not watched."""
 
     served = False
 
@@ -154,10 +154,10 @@ class Calls(Protocol):
 
 
 class PluginsRunner(Protocol):
-    """The plugins of the profile, for one that tries what would be if (preemption)."""
+    """Runs the plugins of the profile for one of them: preemption tries where the Pod would fit without others."""
 
     def filters_of_pods(self, state: CycleState, pod: PodInfo) -> tuple[Filter, ...]:
-        """The plugins whose Filter may answer something else when Pods come to a Node or leave it."""
+        """The plugins whose Filter may answer something else once a Pod was added to a Node, or removed from it."""
         ...
 
     def filter_with_nominated_pods(
@@ -176,7 +176,7 @@ class PluginsRunner(Protocol):
         """PreFilterExtensions of all plugins, for a Node that no longer has the removed Pod."""
 
     def trials(self, state: CycleState, pod: PodInfo, nodes: Snapshot) -> Trials:
-        """What trials of preemption have come to for Pods with this spec."""
+        """The results of trials of preemption for Pods with the same spec, on Nodes that have not changed since."""
         ...
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> tuple[PodInfo, ...]:
@@ -243,8 +243,8 @@ class Handle:
     activate: Callable[[Iterable[PodInfo]], None] = lambda pods: None  # noqa: ARG005
     """Move waiting Pods to the active queue."""
     freed: Callable[[PodInfo, Object, Object], None] = lambda *_: None
-    """A claim does not get the devices that it was about to get for this Pod, which the other Pods are told: the Pod,
-    the claim with these devices, and the claim without them."""
+    """Let other Pods be tried that wait for devices, because a pending allocation of this Pod is given up: the Pod, the
+    claim with the allocation, and the claim without it.  No watch tells of that, since no object has changed."""
     event: Callable[[PodInfo, Literal["Normal", "Warning"], str, str, str], None] = lambda *_: None
     """Report an Event about a Pod: its type, reason, action and note."""
     start: Callable[[Any], None] = lambda coroutine: coroutine.close()

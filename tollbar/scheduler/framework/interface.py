@@ -109,7 +109,7 @@ class Known(NamedTuple):
 class Plugin(Protocol):
     @property
     def name(self) -> str:
-        """Under which configurations enable it, and Events, metrics and other plugins name it."""
+        """The name by which configurations enable the plugin, and by which Events and metrics show it."""
         ...
 
 
@@ -161,9 +161,9 @@ class PreFilter(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """Change what PreFilter worked out as if a Pod were on the Node, or were not: both undo one another.
+    """Update what PreFilter has written into the CycleState, as if a Pod were added to a Node or removed from it.
 
-    The Node already has, or no longer has, that Pod.
+    The NodeInfo already has that Pod, or no longer has it.  `add_pod` undoes `remove_pod`, and the reverse.
     """
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status | None:

@@ -9,7 +9,7 @@ from tollbar.scheduler.framework import interface
 
 
 class Point(Enum):
-    """What a plugin is called for; the values are upstream's names, which metrics show."""
+    """An extension point, or a part of one; the values are upstream's names, which metrics show."""
 
     PRE_ENQUEUE = "PreEnqueue"
     QUEUE_SORT = "QueueSort"

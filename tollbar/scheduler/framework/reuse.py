@@ -82,7 +82,7 @@ class Answers(Generic[A]):
 
 
 _Nominated: TypeAlias = tuple[ref[PodInfo], ...]
-"""Two are equal if they refer to the same records.  One that is gone equals no other."""
+"""Two are equal if they refer to the same PodInfos.  A reference to one that is gone equals no other."""
 
 
 def _referred(pods: Iterable[PodInfo]) -> _Nominated:
@@ -94,8 +94,8 @@ class Rejections:
 
     Only rejections are kept that depend, as do the successes of all plugins before, on the Pod's spec and the Node,
     and on the Pods of equal or higher priority that are nominated to it: `nominated` refers to these, in their order,
-    by name of the Node, and keeps none of them in memory.  Of the Node that a Pod is nominated to itself, what is kept
-    is for the others: a Pod does not count in its own way.
+    by name of the Node, and keeps none of them in memory.  What is kept of a Node is not for the Pods that are
+    nominated to it themselves: each is filtered without its own nomination.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Rejections:
         self._version = nodes.changed.version
 
     def known_for(self, nominated_node: str) -> dict[str, Status]:
-        """What is known of Nodes for a Pod that is nominated to this Node itself, empty for none."""
+        """What is known of all Nodes but the one that the Pod itself is nominated to, whose name is empty for none."""
         known = self.by_node.copy()
         known.pop(nominated_node, None)
         return known
@@ -252,7 +252,7 @@ class Reused:
 
 
 class Reuse:
-    """Of one profile: its plugins' arguments are part of what answers depend on."""
+    """What is kept of the specs that came last, for one profile: the plugins of another have other arguments."""
 
     def __init__(self) -> None:
         self._by_spec: OrderedDict[Shape, Reused | None] = OrderedDict()

@@ -1,12 +1,13 @@
-"""One profile at work: its plugins at each extension point, by the contracts of kube-scheduler's framework.
+"""The framework of one profile: runs its plugins at each extension point, as framework.Framework of kube-scheduler.
 
-A plugin that raises, or answers what its point does not allow, ends this one Pod's cycle with an Error.
+A plugin that raises, or returns what its extension point does not allow, ends the cycle of this one Pod with an Error.
+The class has a base for each part of a cycle, in a module of its own; none overrides a method of another:
 
-- `instrumented.py`: one plugin is called
-- `filtering.py`: PreFilter, Filter and PostFilter
-- `masks.py`: Filter for all Nodes at once
-- `scoring.py`: PreScore, Score and NormalizeScore
-- `binding.py`: Reserve, Permit, PreBind, Bind and PostBind
+- `instrumented.py`: the plugins of the profile, and how one of them is called and timed
+- `filtering.py`: PreFilter, AddPod, RemovePod, Filter, Filter with nominated Pods, PostFilter
+- `masks.py`: Filter for all Nodes at once, which kube-scheduler does not have
+- `scoring.py`: PreScore, Score, NormalizeScore
+- `binding.py`: Reserve, Unreserve, Permit, WaitOnPermit, PreBindPreFlight, PreBind, Bind, PostBind
 
 Source: pkg/scheduler/framework/runtime/framework.go.
 """
@@ -17,7 +18,10 @@ from tollbar.scheduler.framework.scoring import Scoring
 
 
 class Framework(FilteringByMasks, Scoring, Binding):
-    """All extension points of a profile.  Its handle lets plugins run the others, and see the Pods in binding."""
+    """All extension points of a profile.
+
+    The plugins of the profile run one another by its handle, and find there the Pods that are being bound.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

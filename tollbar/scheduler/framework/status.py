@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Code(Enum):
-    """What became of it; the values are upstream's names, which metrics show."""
+    """What a call of a plugin came to; the values are upstream's names, which metrics show."""
 
     SUCCESS = "Success"
     ERROR = "Error"
@@ -38,7 +38,7 @@ REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, C
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`plugin` is set by the framework; it names who said so."""
+    """`plugin` names the plugin that has returned it; the framework sets it."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -56,14 +56,15 @@ class Status:
         return self.code in REJECTED
 
     def with_plugin(self, plugin: str) -> "Status":
-        """The same, said by this plugin; one that names a plugin already keeps it."""
+        """The same in the name of this plugin; a Status that names a plugin already is returned as it is."""
         return self if self.plugin else Status(self.code, self.reasons, plugin, self.error)
 
 
 SKIP = Status(Code.SKIP)
 NOT_CONCERNED = Status(Code.SKIP)
-"""Skip, and so for every Pod with the same `pod.spec`, whatever its labels: PreFilter or PreScore need not be called
-again.  `pod.spec` has the fields that scheduling reads; a plugin that looks at `pod.object` must not say it."""
+"""Skip, for this Pod and for every Pod with the same `pod.spec`, whatever its labels: PreFilter or PreScore need not be
+called again.  `pod.spec` has the fields that scheduling reads; a plugin that looks at `pod.object` must not return it.
+"""
 
 
 def unschedulable(*reasons: str) -> Status:

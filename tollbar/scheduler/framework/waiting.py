@@ -49,13 +49,13 @@ class PermitWait:
         return self._stop(Status(Code.ERROR, (message,), plugin))
 
     def expire(self, now: float) -> None:
-        """Reject the Pod if a plugin has let it wait for long enough."""
+        """Reject the Pod if a plugin has let it wait as long as it may."""
         deadline, seconds, plugin = min((*times, plugin) for plugin, times in self._pending.items())
         if deadline <= now:
             self.reject(plugin, f"rejected due to timeout after waiting {durations.text(seconds)} at plugin {plugin}")
 
     async def decision(self, clock: Callable[[], float]) -> Status | None:
-        """What became of it, as soon as that is known; None if it was allowed."""
+        """Wait until the Pod is allowed, which is None, or rejected; it is rejected when its time is over."""
         while not self._decided.is_set():
             try:
                 async with asyncio.timeout(min(deadline for deadline, _ in self._pending.values()) - clock()):
@@ -107,7 +107,7 @@ def is_cancelled() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InBinding:
-    """The Pods of all profiles, by uid."""
+    """The Pods of all profiles that wait for Permit, and those whose PreBind is under way, by uid."""
 
     waiting: dict[str, PermitWait] = field(default_factory=dict)
     pre_binding: dict[str, PreBinding] = field(default_factory=dict)

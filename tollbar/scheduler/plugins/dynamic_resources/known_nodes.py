@@ -1,7 +1,7 @@
-"""On which Nodes claims of one kind fit, for all Nodes at once, so that Filter need be asked about few of them.
+"""On which Nodes claims of one kind fit: masks of all Nodes, so that Filter need be called for few of them.
 
-Solutions (`tollbar.dra.solutions`) say so Node by Node.  What they have said is kept by the place of the Node, and they
-are asked again about Nodes that have changed, and of which devices have changed, were taken or released.
+The answers come from the solutions (`tollbar.dra.solutions`), one for each Node.  They are kept by the place of the
+Node, and looked up again for Nodes that have changed, or whose devices have changed, were taken or were released.
 """
 
 import numpy as np

@@ -55,7 +55,7 @@ class Ownership(NamedTuple):
     def has(self, pool: Pool) -> bool:
         """Whether the devices of this pool may be allocated, on a Node for which some may.
 
-        Devices that other Nodes can use as well belong to nobody who owns Nodes.
+        Of exclusive Nodes these are the local devices.  Others may be used from Nodes of another scheduler as well.
         """
         if self.node_labels is not None:
             return pool.is_local

@@ -48,10 +48,12 @@ class ClaimError(Exception):
 class _Turns:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     unanswered: str = ""
-    """The error of a write without an answer, for those that were waiting then."""
+    """The error of a write without an answer, with which the writes that wait for their turn fail; else empty."""
 
 
 class ClaimWrites:
+    """Makes the API calls, and remembers nothing but which writes wait for their turn."""
+
     def __init__(self, handle: Handle, manager: DraManager) -> None:
         self._handle = handle
         self._calls = handle.calls
