@@ -109,7 +109,7 @@ def assemble(
     observe: Observe | None = None,
     status_delay: float = 0.0,
 ) -> Scheduler:
-    """A scheduler that follows the stores it declares with `store`.  Its `run` wants them to have been listed.
+    """A scheduler that follows the stores it declares with `store`; they have to be listed before its `run`.
 
     `status_delay` is that of the StatusWriter, in seconds.
     """

@@ -114,11 +114,11 @@ class PodClaims:
     allocator: Allocator | None = None
     """None if everything is allocated."""
     deadline: float | None = None
-    """Of the searches on all Nodes together, and what runs in between, on the clock of the Handle; None before
-    PreFilter has begun the first one."""
+    """When the searches on all Nodes have to end, in seconds of the Handle's clock; None before PreFilter has begun the
+    first one."""
     revision: tuple[int | None, int] = (0, 0)
-    """Of the claims and the inventory that the allocator was made for; that of the claims is None for a copy of them,
-    which nobody changes."""
+    """The revisions of the claims and of the inventory that the allocator was made for.  That of the claims is None for
+    an allocator with a copy of them, which does not change."""
     unavailable: set[int] = field(default_factory=set)
     """Places of claims that are allocated, but not for some Node that was tried."""
     on_nodes: dict[str, OnNode] = field(default_factory=dict)
@@ -133,9 +133,9 @@ class PodClaims:
         return self.claims if self.extended_place is None else self.claims[: self.extended_place]
 
     def on_node(self, node: NodeInfo | None) -> OnNode | None:
-        """What the claims get on a Node that Filter lets pass, be it that it was not asked because that was known.
+        """What the claims get on a Node that fits: as Filter has found it, else as the solutions know it.
 
-        As it was when Filter was asked, or would have been: Reserve sees whether the devices are still free.
+        Filter is not called for Nodes that are known to fit.  Reserve finds out whether the devices are still free.
         """
         if node is None:
             return None
