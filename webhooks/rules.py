@@ -3,9 +3,9 @@
 The API server has checked the schemas of the CRDs before; this checks the expressions, and uniqueness across objects.
 
 Hazards: failurePolicy is Ignore, so an invalid object may be stored while the webhook is down.  The controllers
-validate rules again and report errors in their conditions; of a SchedulingGate that is not valid, the defaults of its
-gate apply, and of a gate of others, which has none, no limit.  Two SchedulingGates of one gate that are created at the
-same moment both pass.
+validate again and report errors in the condition Ready; of a SchedulingGate that is not valid, the defaults of its gate
+apply, and of a gate of others, which has none, no limit.  Two SchedulingGates of one gate that are created at the same
+moment both pass.
 """
 
 from collections.abc import Callable, Sequence

@@ -332,7 +332,7 @@ TOUCHES: Final[Mapping[str, tuple[Touch, ...]]] = {
     "SchedulingGate": (
         lambda it: it.expiring("5s"),
         lambda it: it.expiring("60s", "Report"),
-        lambda it: it.ready("False"),
+        lambda it: it.ready("False", "NotAnOwner"),
         lambda it: it.but("spec.gateName", "a.dev/x"),
     ),
 }

@@ -206,8 +206,8 @@ class SchedulingGate(Built):
     def expiring(self, max_hold: str | None, on_expiry: str = "Release") -> Self:
         return self.but("spec.maxHold", max_hold).but("spec.onExpiry", on_expiry)
 
-    def ready(self, status: str) -> Self:
-        return self.but("status.conditions", [{"type": wellknown.CONDITION_READY, "status": status}])
+    def ready(self, status: str, reason: str) -> Self:
+        return self.but("status.conditions", [{"type": wellknown.CONDITION_READY, "status": status, "reason": reason}])
 
 
 def pod(name: str = "web", namespace: str = NAMESPACE) -> Pod:

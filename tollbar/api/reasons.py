@@ -41,6 +41,11 @@ class GateReason(Code):
         """False: the controllers may not release a Pod where ownership is enforced, and admission does not gate; add
         the user that the message names to `spec.owners`.""",
     )
+    INVALID_SPEC = (
+        "InvalidSpec",
+        """False: a field is not valid; the message names it. Until it is mended the limits apply that Tollbar's gate or
+        the gate class has without a SchedulingGate; a gate of others has none.""",
+    )
 
 
 class QuotaReason(Code):

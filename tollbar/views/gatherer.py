@@ -1,9 +1,11 @@
 """Facts for decisions about Pods: packages, the rules in force, managed namespaces, and the gate's policy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tollbar import cel, wellknown
 from tollbar.api.gates import SchedulingGate, parse_gate
+from tollbar.api.reasons import GateReason
 from tollbar.cel import CelEngine
 from tollbar.decide.claims.devicetolerations import DeviceTolerationFacts
 from tollbar.decide.gates.release import Refusal
@@ -124,12 +126,13 @@ class Gatherer:
 
 
 def policy_of(gate: Object, default: GatePolicy) -> GatePolicy:
-    """The policy in this SchedulingGate; the default when it is not valid."""
+    """The policy in this SchedulingGate; with the limits of the default when it is not valid."""
+    usable = conditions.of(gate, wellknown.CONDITION_READY).get("reason") != GateReason.NOT_AN_OWNER
     parsed = parse_gate(gate)
     if not isinstance(parsed, SchedulingGate):
-        return default
+        return replace(default, usable=usable)
     return GatePolicy(
         max_hold=parsed.spec.max_hold_seconds,
         release_on_expiry=parsed.spec.on_expiry == "Release",
-        usable=not conditions.is_false(gate, wellknown.CONDITION_READY),
+        usable=usable,
     )

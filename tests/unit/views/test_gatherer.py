@@ -1,5 +1,7 @@
 """What decisions about Pods are made from: who is managed, what the gate says, whether everything is known."""
 
+from dataclasses import replace
+
 import pytest
 from fakes.manager import Managed
 from objects.builders import claim, device_class, namespace, pod, scheduling_gate, template, toleration_rule
@@ -56,9 +58,13 @@ POLICIES: dict[str, tuple[Gatherer, GatePolicy]] = {
     ),
     "of two, the first by name": (gathering(scheduling_gate("z").expiring("5s"), OURS), GatePolicy(max_hold=90.0)),
     "one that makes no sense": (gathering(scheduling_gate().expiring("soon")), SHIPPED_GATE_POLICY),
-    "one that nobody may remove": (gathering(OURS.ready("False")), GatePolicy(max_hold=90.0, usable=False)),
-    "one that is ready": (gathering(OURS.ready("True")), GatePolicy(max_hold=90.0)),
-    "one whose readiness is unknown": (gathering(OURS.ready("Unknown")), GatePolicy(max_hold=90.0)),
+    "one that nobody may remove": (gathering(OURS.ready("False", "NotAnOwner")), GatePolicy(90.0, usable=False)),
+    "one that makes no sense and that nobody may remove": (
+        gathering(OURS.expiring("soon").ready("False", "NotAnOwner")),
+        replace(SHIPPED_GATE_POLICY, usable=False),
+    ),
+    "one that has made no sense until now": (gathering(OURS.ready("False", "InvalidSpec")), GatePolicy(90.0)),
+    "one that is ready": (gathering(OURS.ready("True", "Owned")), GatePolicy(max_hold=90.0)),
 }
 
 

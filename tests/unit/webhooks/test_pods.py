@@ -142,9 +142,9 @@ def test_nothing_is_said_before_the_caches_are_complete(handler: Build, gatherer
 def test_nothing_is_gated_while_nobody_may_release_it(handler: Build, gatherer: Gatherer) -> None:
     handle = handler()
     answers = [handle(about_pod(new_pod("later")))]
-    gatherer.gates.apply(scheduling_gate().ready("False"))
+    gatherer.gates.apply(scheduling_gate().ready("False", "NotAnOwner"))
     answers.append(handle(about_pod(new_pod("later"))))
-    gatherer.gates.apply(scheduling_gate().ready("True"))
+    gatherer.gates.apply(scheduling_gate().ready("True", "Owned"))
     answers.append(handle(about_pod(new_pod("later"))))
     assert answers == [Answer(patch=GATED), NOT_HELD, Answer(patch=GATED)]
 

@@ -15,8 +15,8 @@ AdmissionMode = Literal["Auto", "Gate", "Never"]
 class GatePolicy:
     """The SchedulingGate object of our gate: `max_hold` in seconds (None: no deadline), and whether to release then.
 
-    `usable` is false when its Ready condition is: the controllers are not among the gate's owners, so that no
-    Pod could be released, and admission must not gate.
+    `usable` is false when its condition Ready says NotAnOwner: the controllers are not among the gate's owners, so that
+    no Pod could be released, and admission must not gate.
     """
 
     max_hold: float | None = wellknown.DEFAULT_MAX_HOLD_SECONDS

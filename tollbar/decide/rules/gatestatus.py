@@ -1,9 +1,12 @@
-"""What the status of a SchedulingGate should say: whether we may release its Pods, how many it holds, how long."""
+"""What the status of a SchedulingGate should say: whether it is valid and we may release its Pods, how many it holds,
+and for how long.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tollbar import wellknown
+from tollbar.api.gates import parse_gate
 from tollbar.api.reasons import GateReason
 from tollbar.decide import status
 from tollbar.decide.pods import overdue
@@ -58,9 +61,13 @@ def decide(facts: GateStatusFacts, now: float) -> StatusPlan:
 
 
 def _ready(facts: GateStatusFacts) -> Condition:
+    """Without an owner no Pod is gated, whatever else is wrong: that is told first."""
+    if facts.owned is False:
+        why = f"{facts.identity} is not among spec.owners and may not release Pods"
+        return Condition("False", GateReason.NOT_AN_OWNER, why)
+    parsed = parse_gate(facts.gate)
+    if isinstance(parsed, list):
+        return Condition("False", GateReason.INVALID_SPEC, "; ".join(map(str, parsed)))
     if facts.owned is None:
         return Condition("True", GateReason.OBSERVED, "this gate is somebody else's: watched and reported only")
-    if facts.owned:
-        return Condition("True", GateReason.OWNED)
-    why = f"{facts.identity} is not among spec.owners and may not release Pods"
-    return Condition("False", GateReason.NOT_AN_OWNER, why)
+    return Condition("True", GateReason.OWNED)

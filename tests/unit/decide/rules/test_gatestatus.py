@@ -41,6 +41,11 @@ def held(pods: int, oldest: int, overdue: int) -> dict[str, int]:
 
 EMPTY = ready_status("True", "Owned", since=CREATED, **held(0, 0, 0))
 STRANGER = "system:serviceaccount:tollbar-system:tollbar-controllers is not among spec.owners and may not release Pods"
+NO_HOLD = 'spec.maxHold: Invalid value: "soon": must be a duration longer than 0s, such as 60s or 1m30s'
+NOT_OURS = (
+    "spec.maxHold: Required value: onExpiry Release needs maxHold; spec.onExpiry: Forbidden: onExpiry Release is for"
+    " gates of tollbar.dev only: gates of others are reported"
+)
 
 GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
     "our gate, nobody held": (facts(), StatusPlan(ready_status("True", "Owned", **held(0, 0, 0)))),
@@ -77,6 +82,18 @@ GATES: dict[str, tuple[GateStatusFacts, StatusPlan]] = {
     ),
     "a gate of which we are not an owner is not ready": (
         facts(owned=False),
+        StatusPlan(ready_status("False", "NotAnOwner", STRANGER, **held(0, 0, 0))),
+    ),
+    "one that is not valid is not ready": (
+        facts(gate=facts().gate.expiring("soon")),
+        StatusPlan(ready_status("False", "InvalidSpec", NO_HOLD, **held(0, 0, 0))),
+    ),
+    "nor is one of others; every mistake is told": (
+        facts(gate=facts().gate.expiring(None).but("spec.gateName", "example.com/x"), owned=None),
+        StatusPlan(ready_status("False", "InvalidSpec", NOT_OURS, **held(0, 0, 0))),
+    ),
+    "that nobody may release Pods is told before other mistakes": (
+        facts(gate=facts().gate.expiring("soon"), owned=False),
         StatusPlan(ready_status("False", "NotAnOwner", STRANGER, **held(0, 0, 0))),
     ),
     "somebody else's gate is observed": (
