@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from objects.builders import Built
 from objects.builders import pod as a_pod
-from objects.devices import a_claim, published, share
+from objects.devices import a_claim, published, share, shared
 from plugins.dynamicresources import (
     ALLOCATED,
     CLAIM,
@@ -199,15 +199,47 @@ async def test_of_two_allocations_of_a_device_the_later_one_is_taken_back(case: 
     assert (answer == "Success", has_it) == (ours_stays, [ours_stays, not ours_stays])
 
 
+@pytest.mark.parametrize(("stamp", "name"), [(OLDER, "gpu"), (NEWER, "theirs")], ids=["ours", "theirs"])
+async def test_what_was_taken_back_without_an_answer_is_known_when_the_attempt_fails(stamp: str, name: str) -> None:
+    world = World(CLAIM, theirs(stamp).but("status", None), N1)
+    world.reserve(WEB)
+    world.api.objects[Key("ml", "theirs")] = dict(theirs(stamp))
+    world.watch()
+
+    def lose() -> None:
+        if world.api.made[-1] == f"update/status {name}" and "allocation" not in world.claim(name)["status"]:
+            raise LOST
+
+    world.api.on_write = lose
+    answer = await world.pre_bind(WEB)
+    cached = world.manager.claims.get(Key("ml", name)) or {}
+    assert (answer.startswith("Error: "), cached.get("status")) == (True, world.claim(name)["status"])
+
+
+def slice_offering(memory: str, version: str = "1") -> Built:
+    return published("s1", shared("m", memory=memory), node="n1").but("metadata.resourceVersion", version)
+
+
+async def test_an_allocation_of_more_than_the_device_offers_by_now_is_taken_back() -> None:
+    asked = wanting("gpu", capacity={"requests": {"memory": "2"}})
+    world = World(asked, slice_offering("10"))
+    world.reserve(WEB)
+    world.manager.stores[1].apply(slice_offering("1", version="2"))
+    answer = await world.pre_bind(WEB)
+    assert (answer, "allocation" in world.claim()["status"]) == (
+        "Error: allocation of claim ml/gpu was taken back because of gpu.example.com/n1/m",
+        False,
+    )
+
+
 async def test_only_as_many_shares_are_taken_back_as_have_to_be() -> None:
-    device = {"name": "m", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10"}}}
     names = ("early", "late", "latest")
     others = {
         name: a_claim(name, share("m", memory="4"), version=7).but("status.allocation.allocationTimestamp", stamp)
         for name, stamp in zip(names, (OLDER, NEWER, "2026-01-03T00:00:00Z"), strict=True)
     }
     asked = wanting("gpu", capacity={"requests": {"memory": "2"}})
-    world = World(asked, *(each.but("status", None) for each in others.values()), published("s1", device, node="n1"))
+    world = World(asked, *(each.but("status", None) for each in others.values()), slice_offering("10"))
     world.reserve(WEB)
     world.api.objects |= {Key("ml", name): dict(each) for name, each in others.items()}
     world.watch()

@@ -90,7 +90,7 @@ class ClaimBinding:
 
     def give_up(self, claim: Object, pod: PodInfo) -> None:
         """Take the allocation back, beside the scheduling cycle; the Pod is woken by the event of that."""
-        write = partial(self._made, claim, partial(self._writes.deallocate, claim))
+        write = partial(self._writes.deallocate, claim)
         self._handle.start(self._unless_bound(pod, write, self._begin_taking_back(pod)))
 
     def delete(self, claim: Object, pod: PodInfo) -> None:
@@ -240,36 +240,24 @@ class ClaimBinding:
         Pod, or by the controller of claims once the Pod is gone.
         """
         writes = [
-            *((each, partial(self._writes.release, each, pod)) for each in reserved),
-            *((each, partial(self._writes.delete, each)) for each in created),
+            *(partial(self._writes.release, each, pod) for each in reserved),
+            *(partial(self._writes.delete, each) for each in created),
         ]
         try:
             if await self._writes.has_node(pod):
                 return
-            for claim, write in writes:
+            for write in writes:
                 try:
-                    await self._made(claim, write)
+                    await write()
                 except ClaimError as error:
                     _log.warning("unreserve failed", extra={"object": str(pod.key), "error": str(error)})
         finally:
             end()
 
-    async def _made(self, claim: Object, write: Callable[[], Awaitable[object]]) -> None:
-        """Make this write to the claim.  One without an answer fails once the claim was read again, into the cache.
-
-        A write that arrives at the API server later still is not noticed.
-        """
-        try:
-            await write()
-        except ClaimError as error:
-            if error.unanswered:
-                await self._look_at(claim)
-            raise
-
     async def _settle(self, claim: Object, uid: str, pod: PodInfo) -> None:
         """Keep the allocation pending until it is known whether it was written; only then the Pod is tried again."""
         try:
-            await self._look_at(claim)
+            await self._writes.settle(claim)
         except asyncio.CancelledError:
             self._unsettled.append((claim, uid, pod))
             raise
@@ -288,9 +276,3 @@ class ClaimBinding:
             status = claim.get("status") or {}
             self._handle.freed(pod, {**claim, "status": {**status, "allocation": pending}}, claim)
         return True
-
-    async def _look_at(self, claim: Object) -> None:
-        """Show the cache what became of a write without an answer."""
-        found = await self._writes.settled(claim)
-        if found is not None:
-            self._manager.claims.assume(found)

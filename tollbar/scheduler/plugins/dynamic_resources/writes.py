@@ -137,7 +137,7 @@ class ClaimWrites:
             return await self._write(body, "status", f"remove reservation from claim {key_of(claim)}")
 
         try:
-            await self._in_turn(claim, write)
+            await self._take_back(claim, write)
         except _Gone:
             return
 
@@ -154,7 +154,7 @@ class ClaimWrites:
             status = {name: each for name, each in current["status"].items() if name not in _ALLOCATED}
             return await self._write({**current, "status": status}, "status", f"deallocate claim {key_of(claim)}")
 
-        return claims.allocation(await self._in_turn(claim, write)) is None
+        return claims.allocation(await self._take_back(claim, write)) is None
 
     async def delete(self, claim: Object) -> None:
         """Delete a claim that the scheduler has created, with what it holds, and wait until the cache shows it.
@@ -163,7 +163,7 @@ class ClaimWrites:
         """
 
         try:
-            await self._in_turn(claim, self._unprotect)
+            await self._take_back(claim, self._unprotect)
             await self._calls.delete(KIND, key_of(claim), uid=uid_of(claim))
         except (_Gone, NotFound):
             pass
@@ -185,8 +185,8 @@ class ClaimWrites:
             return True
         return uid_of(found) == pod.uid and bool(spec(found).get("nodeName"))
 
-    async def settled(self, claim: Object) -> Object | None:
-        """What became of a write without an answer: the claim as it is, None if it is gone.  Asks until it knows.
+    async def settle(self, claim: Object) -> None:
+        """Find out what became of a write without an answer, and show the cache.  Asks until it knows.
 
         The API server may still be at work on that write.  So a claim that has no allocation loses its finalizer, which
         it needs with an allocation only: what arrives after that change is a conflict.
@@ -195,11 +195,11 @@ class ClaimWrites:
         while True:
             try:
                 found = await self._calls.get(KIND, key_of(claim))
-                if uid_of(found) != uid_of(claim):
-                    return None
-                return found if claims.allocation(found) is not None else await self._unprotect(found)
+                if uid_of(found) == uid_of(claim):
+                    self._shown(found if claims.allocation(found) is not None else await self._unprotect(found))
+                return
             except (NotFound, _Gone):
-                return None
+                return
             except (ApiError, ClaimError) as error:
                 _log.warning("a claim is not settled", extra={"object": str(key_of(claim)), "error": str(error)})
             await self._handle.sleep(pause)
@@ -208,13 +208,15 @@ class ClaimWrites:
     async def resolve_collisions(self, claim: Object) -> None:
         """If the allocation that was just written takes what other claims hold, take the later one back.
 
-        Where the Pod of the other claim has a Node already, it is this one that gives way.  ClaimError if it does.
+        Where the Pod of the other claim has a Node already, it is this one that gives way; so it does where a device
+        offers less by now than this claim alone takes.  ClaimError if it gives way.
         """
         uid, allocation = uid_of(claim), claims.allocation(claim) or {}
+        ours = _order(allocation, uid)
         while collisions := self._manager.claims.collisions_of(uid, allocation):
-            latest = max(collisions[0].holders, key=lambda each: _order(each.allocation, each.uid))
-            is_later = _order(latest.allocation, latest.uid) > _order(allocation, uid)
-            if not (is_later and await self._took_back(latest)):
+            later = [each for each in collisions[0].holders if _order(each.allocation, each.uid) > ours]
+            latest = max(later, key=lambda each: _order(each.allocation, each.uid), default=None)
+            if latest is None or not await self._took_back(latest):
                 await self.deallocate(claim)
                 raise ClaimError(f"allocation of claim {key_of(claim)} was taken back because of {collisions[0]}")
 
@@ -232,6 +234,20 @@ class ClaimWrites:
     def _is_in_use(self, claim: Object) -> bool:
         users = {each.get("uid") for each in claims.reserved_for(claim)}
         return any(uid in node.pods for node in self._handle.snapshot for uid in users)
+
+    async def _take_back(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
+        """As `_in_turn`; where there is no answer, it fails once the claim was read again, into the cache.
+
+        So no later attempt of a Pod relies on what the claim may not have any more.  A write that comes to pass later
+        still is a conflict only where the claim was written meanwhile; but the API server does not work on it for
+        longer than this process has waited for the answer.
+        """
+        try:
+            return await self._in_turn(claim, write)
+        except ClaimError as error:
+            if error.unanswered:
+                await self.settle(claim)
+            raise
 
     async def _in_turn(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
         """Make this write of the claim when its turn comes.  Where it gets no answer, those that wait fail with it."""
