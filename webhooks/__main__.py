@@ -56,7 +56,7 @@ command = options.command(
     "webhook",
     partial(process.run, "webhook", setup),
     load=registry.load,
-    help="Run the admission webhook: tolerate or gate Pods as they are created, check rules as they are written.",
+    help="Run the admission webhook: add tolerations to new Pods or gate them, and check rules before they are stored.",
     flags=(*options.SERVING, *options.COMMON),
 )
 

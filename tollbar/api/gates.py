@@ -54,8 +54,8 @@ class SchedulingGateSpec(ApiType):
     max_hold: Duration | None = None
     """How long a Pod may be held, from its creation, such as 60s or 1m30s.  Absent means no deadline."""
     on_expiry: Literal["Report", "Release"] = "Report"
-    """After maxHold: Report the Pod, by an Event, in the status and in metrics, or Release it with what is known.
-    Release is for gates of tollbar.dev only."""
+    """What happens after maxHold.  Report: the Pod stays held, and is reported by an Event, in the status and in
+    metrics.  Release: the Pod is released with what is known; only for gates of the domain tollbar.dev."""
 
     @property
     def max_hold_seconds(self) -> float | None:
@@ -78,7 +78,7 @@ class SchedulingGateStatus(ApiType):
 
 
 class SchedulingGate(ApiType):
-    """Who owns a Pod scheduling gate (KEP-3521), how long it may be held, and what happens then.
+    """Declares a Pod scheduling gate (KEP-3521): who owns it, how long it may hold a Pod, and what happens then.
 
     Gates of other controllers may be declared as well: they are only watched and reported.
     """
@@ -87,9 +87,9 @@ class SchedulingGate(ApiType):
     kind: Literal["SchedulingGate"] = "SchedulingGate"
     metadata: ObjectMeta = ObjectMeta()
     spec: SchedulingGateSpec
-    """Who owns the gate, how long it may be held, and what happens then."""
+    """Who owns the gate, how long it may hold a Pod, and what happens then."""
     status: SchedulingGateStatus = SchedulingGateStatus()
-    """How the gate is held now.  Written by the controllers."""
+    """Which Pods the gate holds now, as numbers.  Written by the controllers."""
 
 
 def parse_gate(obj: Any) -> SchedulingGate | list[FieldError]:

@@ -50,7 +50,7 @@ class NodeRequirement(ApiType):
     key: Annotated[str, Field(max_length=317, json_schema_extra=validated(named_format("qualifiedName")))]
     """The label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How the label's value relates to `values`."""
+    """How the value of the label has to relate to `values`."""
     values: Annotated[
         tuple[Annotated[str, Field(max_length=63)], ...], Field(strict=False, max_length=64, json_schema_extra=ATOMIC)
     ] = ()
@@ -74,9 +74,9 @@ class WeightedPreference(ApiType):
     """A preference for Nodes and its weight (v1.PreferredSchedulingTerm)."""
 
     weight: Annotated[int, Field(ge=1, le=100, json_schema_extra={"format": "int32"})]
-    """From 1 to 100: what such a Node is worth among all preferences of the Pod."""
+    """From 1 to 100: the weight of this preference among all preferences of the Pod."""
     preference: NodePreference
-    """Which Nodes."""
+    """Which Nodes are preferred."""
 
     def as_stored(self) -> Object:
         expressions = [each.as_stored() for each in self.preference.match_expressions]
@@ -98,8 +98,8 @@ class PlacementRuleSpec(Selection):
     required: Annotated[
         tuple[NodeRequirement, ...], Field(strict=False, max_length=_MOST, json_schema_extra=ATOMIC)
     ] = ()
-    """What a Node's labels must be for the Pod to run there.  Added to every term of the Pod's required node affinity,
-    so that the Pod's own requirements stay in force."""
+    """Requirements that the labels of a Node must meet for the Pod to run there.  Added to every term of the Pod's
+    required node affinity, so that the Pod's own requirements stay in force."""
     preferred: Annotated[
         tuple[WeightedPreference, ...], Field(strict=False, max_length=_MOST, json_schema_extra=ATOMIC)
     ] = ()
@@ -116,7 +116,7 @@ class PlacementRuleStatus(ApiType):
 
 
 class PlacementRule(ApiType):
-    """Keeps Pods to certain Nodes: narrows their node affinity before they are scheduled (KEP-3838).
+    """Keeps Pods to certain Nodes: adds to their node affinity before they are scheduled (KEP-3838).
 
     In force where the gate class `placement` is enabled.
     """

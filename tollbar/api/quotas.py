@@ -59,11 +59,12 @@ class PodQuotaSpec(ApiType):
     an extended resource such as example.com/gpu; pods is their number, and <class>.deviceclass.resource.k8s.io/devices
     how many devices of a DeviceClass they may ask for."""
     sharing: Literal["FirstCome", "Fair"] = "FirstCome"
-    """Among Pods of one priority: FirstCome lets the oldest go first, Fair one of the namespace with the smallest
-    share, where a namespace's share is the greatest part that it has of any limit."""
+    """Which Pod is released first among Pods of one priority.  FirstCome: the oldest.  Fair: one of the namespace with
+    the smallest share, where a namespace's share is the largest fraction that it uses of any limit."""
     patience: Duration = "10m"
-    """After how long a Pod goes before all others, and keeps its room until it fits: so that Pods of a low priority,
-    and large ones, do not wait for ever.  With Fair it is also the time since a Pod of its namespace last went."""
+    """A Pod that has waited for longer than this comes before all others, and the room that it needs is kept for it, so
+    that large Pods and those of a low priority do not wait for ever.  With Fair, this is for the oldest Pod of a
+    namespace of which no Pod was released for that long."""
 
     @property
     def patience_seconds(self) -> float:
@@ -83,15 +84,15 @@ class PodQuotaStatus(ApiType):
     conditions: Conditions = ()
     """Ready says whether the quota is in force, and if not, why."""
     used: dict[str, Quantity] = Field(default={}, max_length=32)
-    """By resource, what the Pods request that are not held by the gate tollbar.dev/quota and have not ended."""
+    """By resource, the requests of all Pods that the gate tollbar.dev/quota does not hold and that have not ended."""
     running: Count = 0
-    """How many these are."""
+    """The number of Pods that `used` counts."""
     waiting: Count = 0
     """Pods that the gate holds for this quota."""
 
 
 class PodQuota(ApiType):
-    """What the Pods of some namespaces may request together.  Pods that do not fit wait, and start when others end.
+    """Limits what the Pods of some namespaces request together.  Pods that do not fit wait, and start when others end.
 
     In force where the controllers run with the gate class quota, for namespaces with the label tollbar.dev/quota.
     """

@@ -9,8 +9,8 @@ class RuleReason(Code):
     COMPILED = "Compiled", "True: the rule is in force."
     LATE_ONLY = (
         "LateOnly",
-        """True: the rule is in force after admission only, because it is about Pods that the webhook is not asked
-        about.""",
+        """True: the rule is in force, but its tolerations are added after admission only, because it is about Pods for
+        which the API server does not call the webhook. The component `pod-rules` changes that.""",
     )
     TOLERATIONS_DROPPED = (
         "TolerationsDropped",
@@ -33,13 +33,13 @@ class GateReason(Code):
 
     OWNED = (
         "Owned",
-        "True: it declares Tollbar's gate or that of a gate class, and the controllers are among its owners.",
+        "True: the object declares Tollbar's gate or that of a gate class, and the controllers are among its owners.",
     )
-    OBSERVED = "Observed", "True: it declares somebody else's gate, which is watched and reported only."
+    OBSERVED = "Observed", "True: the object declares another controller's gate, which is only watched and reported."
     NOT_AN_OWNER = (
         "NotAnOwner",
-        """False: the controllers may not release a Pod where ownership is enforced, and admission does not gate; add
-        the user that the message names to `spec.owners`.""",
+        """False: the controllers are not among the owners, so they may not release a Pod where `protective-gates` is
+        installed, and the webhook gates no Pod. Add the user that the message names to `spec.owners`.""",
     )
     INVALID_SPEC = (
         "InvalidSpec",
@@ -55,7 +55,8 @@ class QuotaReason(Code):
     EXCEEDED = (
         "Exceeded",
         """True: more is used than a limit allows, by Pods that no gate held: those that were there before the quota or
-        before it was lowered, that opted out, or of DaemonSets. Nothing more goes until enough of them have ended.""",
+        before it was lowered, that opted out, or of DaemonSets. No Pod that needs this resource is released until
+        enough of them have ended.""",
     )
     INVALID_SPEC = "InvalidSpec", "False: a field is not valid, and the quota limits nothing; the message names it."
 
@@ -145,7 +146,7 @@ class ReservedReason(Code):
     DELETING = "Deleting", "The claim is being deleted, and waits for its Pods."
     KIND_UNKNOWN = (
         "KindUnknown",
-        """The API server does not serve the workload's kind, or does not answer about it; a reservation that is there
+        """The API server does not serve the workload's kind, or does not answer about it; an existing reservation
         stays. Check the plural name and the kind's conversion webhook, or install the CRD: Tollbar looks for the kind
         again every 30 s.""",
     )
@@ -153,7 +154,7 @@ class ReservedReason(Code):
         "PermissionDenied",
         """The controllers may not read the workload's kind or write reservations, or other admission refuses it; the
         message names what is missing. Add a ClusterRole with `tollbar.dev/aggregate-to-workloads: "true"`; for
-        `resourceclaims/binding` (asked for by Kubernetes 1.36 and newer), apply the manifests again.""",
+        `resourceclaims/binding` (required by Kubernetes 1.36 and newer), apply the manifests again.""",
     )
     INVALID_REFERENCE = (
         "InvalidReference",
@@ -165,22 +166,23 @@ class ReservedReason(Code):
     )
     FULL = (
         "Full",
-        "Fewer than two of the 256 entries are free: share the claim less, or by a PodGroup (`spec.podGroup`).",
+        "Fewer than two of the 256 entries are free: let fewer Pods share the claim, or share it by `spec.podGroup`.",
     )
     DEVICE_TAINTED = (
         "DeviceTainted",
-        """A device of the claim is tainted NoExecute, and Pods are evicted from it: the claim is given up, so that it
-        may get other devices, and is reserved again then. Let all its Pods end if they keep it where it is.""",
+        """A device of the claim is tainted NoExecute, and its Pods are evicted: the reservation is given up, so that
+        the claim may get other devices, and is made again then. If other Pods keep the claim allocated, let all of them
+        end, for example by scaling the workload to zero.""",
     )
     UPSTREAM_OSCILLATION = (
         "UpstreamOscillation",
-        """A finished Pod lingers on the claim, and kube-controller-manager would take its entry away and add it again
-        without end (kubernetes/kubernetes#141274): delete finished Pods (`ttlSecondsAfterFinished` for Jobs), or
-        run with `claims: Replace`.""",
+        """A finished Pod that refers to the claim still exists, and kube-controller-manager would remove its entry and
+        add it again without end (kubernetes/kubernetes#141274): delete finished Pods (`ttlSecondsAfterFinished` for
+        Jobs), or run with `claims: Replace`.""",
     )
     UPSTREAM_TOO_OLD = (
         "UpstreamTooOld",
-        """kube-controller-manager before 1.36 leaves a claim with such an entry alone (kubernetes/kubernetes#136406):
+        """kube-controller-manager before 1.36 cannot handle a claim with such an entry (kubernetes/kubernetes#136406):
         [what Tollbar does](kubernetes-versions.md#reservations-before-136). Upgrade Kubernetes, or run with
         `claims: Replace`.""",
     )
@@ -192,11 +194,11 @@ class ConsumersReason(Code):
     Whether every Pod that may use the claim finds a place among the 256 entries of its `status.reservedFor`.
     """
 
-    FIT = "Fit", "True: no more Pods refer to the claim, or are asked for, than it has entries for."
+    FIT = "Fit", "True: the claim has enough entries for the Pods that refer to it or that the workload asks for."
     TOO_MANY_CONSUMERS = (
         "TooManyConsumers",
-        """False: the workload asks for more Pods than the claim has entries for, or so many refer to it. Those beyond
-        are refused when they are to be bound, and stay Pending:
+        """False: the workload asks for more Pods than the claim has entries for, or more Pods refer to it. Pods without
+        an entry cannot be bound, and stay Pending:
         [what to do](../operations/troubleshooting.md#more-than-256-pods-on-one-claim).""",
     )
 
@@ -207,11 +209,11 @@ class PodGroupReason(Code):
     Only where `spec.podGroup` asks for a PodGroup. While it is False, Pods get entries of their own.
     """
 
-    READY = "Ready", "True: it is there, names the claim, and Pods may join it."
+    READY = "Ready", "True: the PodGroup exists and names the claim, and Pods may join it."
     ENDING = (
         "Ending",
-        """True: it is being deleted, and goes with its last Pod; Pods may still join, then it is made anew. False: it
-        was made for an earlier `spec.podGroup`, and Pods cannot join it.""",
+        """True: the PodGroup is being deleted, and exists until its last Pod has ended; Pods may still join it, and it
+        is created again afterwards. False: it was made for an earlier `spec.podGroup`, and Pods cannot join it.""",
     )
     NOT_SERVED = (
         "NotServed",
@@ -226,8 +228,8 @@ class PodGroupReason(Code):
     TAKEN = "Taken", "False: a PodGroup of the WorkloadClaim's name is somebody else's: choose another name."
     REFUSED = (
         "Refused",
-        """False: the API server refuses the PodGroup, as the message says: a right, a quota, a PriorityClass that does
-        not exist. Tried again every 30 s.""",
+        """False: the API server refuses the PodGroup; the message says why: a missing right, a quota, a PriorityClass
+        that does not exist. Tollbar tries again every 30 s.""",
     )
 
 
@@ -239,16 +241,16 @@ class ModeReason(Code):
     """
 
     COMPLEMENTING = "Complementing", "True (Complement): kube-controller-manager generates claims, as it should."
-    GENERATING = "Generating", "True (Replace): nobody else generates claims, Tollbar does."
+    GENERATING = "Generating", "True (Replace): Tollbar generates claims, and no other controller does."
     DISABLED = "Disabled", "True (Disabled): claims are left alone."
     STARTING = (
         "Starting",
-        """Unknown (Replace): finding out whether somebody else generates claims. After more than half a minute, the
-        API server does not answer: see the log.""",
+        """Unknown (Replace): Tollbar is finding out whether another controller generates claims. If this takes longer
+        than half a minute, the API server does not answer: see the log.""",
     )
     ANOTHER_GENERATOR = (
         "AnotherGenerator",
-        """False (Replace): somebody else generates claims, so Tollbar does not. Switch that one off
+        """False (Replace): another controller generates claims, so Tollbar does not. Switch that one off
         ([how](../tasks/replace-the-claim-controller.md)), or run with `claims: Complement`.""",
     )
     MISSING_RIGHTS = (
@@ -257,13 +259,13 @@ class ModeReason(Code):
     )
     NOT_TRIED = (
         "NotTried",
-        """False (Replace): it could not be tried out whether somebody else generates claims. Tollbar's namespace
-        refuses the trial's Pod or template: quota, admission, rights.""",
+        """False (Replace): Tollbar could not find out whether another controller generates claims, because the trial's
+        Pod or template is refused in its namespace: by a quota, by admission, or for a missing right.""",
     )
     NOBODY_GENERATES = (
         "NobodyGenerates",
         """False (Complement): Pods have waited a minute for a claim whose template is there. If they have events
-        `FailedResourceClaimCreation`, those say why; else give kube-controller-manager its
+        `FailedResourceClaimCreation`, those say why; otherwise give kube-controller-manager its
         `resourceclaim-controller` back, or use `claims: Replace`.""",
     )
     UPSTREAM_OSCILLATION = (
@@ -278,6 +280,6 @@ class ModeReason(Code):
     )
     PERMISSION_DENIED = (
         "PermissionDenied",
-        """False: no right to `resourceclaims/binding`, which Kubernetes 1.36 and newer ask for. Apply the manifests
-        again.""",
+        """False: the controllers lack the right to `resourceclaims/binding`, which Kubernetes 1.36 and newer require.
+        Apply the manifests again.""",
     )

@@ -59,7 +59,7 @@ class Toleration(ApiType):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """The taint's effect.  Absent tolerates every effect."""
     toleration_seconds: Int64 | None = None
-    """For NoExecute: how long the Pod may stay after the taint came."""
+    """For NoExecute: how long, in seconds, the Pod may stay after the taint was added."""
 
 
 class DeviceToleration(Toleration):
@@ -68,7 +68,7 @@ class DeviceToleration(Toleration):
     effect: Literal["NoSchedule", "NoExecute"] | None = None
     """The taint's effect.  Absent tolerates every effect."""
     toleration_seconds: Int64 | None = None
-    """For NoExecute: how long the Pods that use the device may stay after the taint came."""
+    """For NoExecute: how long, in seconds, the Pods that use the device may stay after the taint was added."""
 
 
 class TolerationRuleSpec(Selection):
@@ -104,9 +104,9 @@ class TolerationRuleSpec(Selection):
     device_tolerations: Annotated[
         tuple[DeviceToleration, ...], Field(strict=False, min_length=1, max_length=16, json_schema_extra=ATOMIC)
     ] = ()
-    """Added to every request that matches, of ResourceClaims and ResourceClaimTemplates as they are created.  The rule
-    is asked about each request, and each entry of `firstAvailable`, as if it were the only one of the only claim;
-    `pod` cannot be read then.  A request takes 16 tolerations at most."""
+    """Added to the requests that match when a ResourceClaim or a ResourceClaimTemplate is created.  The rule is
+    evaluated for each request, and each entry of `firstAvailable`, as if it were the only request of the only claim;
+    so it cannot read `pod`.  A request takes 16 tolerations at most."""
     allow_reserved_keys: bool = False
     """Permits the keys of Kubernetes' own node taints (node.kubernetes.io/*, node-role.kubernetes.io/*) and the empty
     key, which tolerates everything."""

@@ -32,11 +32,11 @@ ResourceName: TypeAlias = Annotated[
 
 
 class CelMatch(ApiType):
-    """A CEL expression over the Pod's package: `pod`, `claims`, `deviceClasses` and `namespaceObject`."""
+    """A CEL expression over the variables `pod`, `claims`, `deviceClasses` and `namespaceObject`."""
 
     expression: Annotated[str, Field(min_length=1, max_length=10240)]
-    """Must be of type bool; true means that the rule is for the Pod.  Write it for `exactly` requests: alternatives
-    (`firstAvailable`) are put in their place, one after the other."""
+    """A CEL expression of type bool; true means that the rule is for the Pod.  Write it for `exactly` requests: each
+    alternative (`firstAvailable`) is evaluated in that form."""
 
 
 class ExtendedResourceMatch(ApiType):
@@ -55,7 +55,7 @@ class DeviceMatch(ApiType):
     prototypes: Annotated[
         tuple[DevicePrototype, ...], Field(strict=False, min_length=1, max_length=16, json_schema_extra=ATOMIC)
     ]
-    """Devices that stand for what the reserved nodes have."""
+    """Examples of the devices that the reserved nodes have, as their driver would publish them."""
 
 
 MatchMember: TypeAlias = CelMatch | ExtendedResourceMatch | DeviceMatch
@@ -79,13 +79,13 @@ class Match(ApiType):
     )
 
     type: Literal["CEL", "ExtendedResource", "Device"]
-    """Names the member that is set."""
+    """The match type: names the one of the fields below that is set."""
     cel: CelMatch | None = None
-    """For the type CEL."""
+    """For the type CEL: an expression decides."""
     extended_resource: ExtendedResourceMatch | None = None
-    """For the type ExtendedResource."""
+    """For the type ExtendedResource: a container of the Pod asks for one of these resources."""
     device: DeviceMatch | None = None
-    """For the type Device."""
+    """For the type Device: a device like one of these could be allocated to a request of the Pod."""
 
     @property
     def members(self) -> Mapping[str, MatchMember | None]:
@@ -107,7 +107,7 @@ class Selection(ApiType):
     mode: Literal["Enforce", "Audit", "Disabled"] = "Enforce"
     """Enforce changes Pods, Audit only reports what it would change, Disabled does nothing."""
     match: Match
-    """Which Pods."""
+    """Which Pods the rule is for."""
     when_alternatives: Literal["All", "Any", "First"] = "All"
     """For claims with alternatives (`firstAvailable`): the match must hold in All of them, in Any, or in the First."""
     namespace_selector: LabelSelector = LabelSelector()

@@ -82,23 +82,24 @@ class WorkloadClaimSpec(ApiType):
     workload_ref: WorkloadReference
     """The workload.  Immutable."""
     resource_claim_template_name: ImmutableName | None = None
-    """The claim is made from this ResourceClaimTemplate, under the name of the WorkloadClaim, and goes with it."""
+    """The ResourceClaimTemplate from which the claim is made.  The claim has the name of the WorkloadClaim, and is
+    deleted with it."""
     resource_claim_name: ImmutableName | None = None
-    """The claim is this one, which somebody else makes and deletes."""
+    """The name of a claim that somebody else creates and deletes."""
     release: Literal["WhenDeleted", "WhenFinished", "WhenIdle"] = "WhenDeleted"
     """When the devices are given back: WhenDeleted when the workload is deleted, WhenFinished also when it is a Job or
     JobSet that has ended, WhenIdle also when it is scaled to zero and no Pod refers to the claim."""
     pod_group: PodGroupOptions | None = None
-    """For a claim that more than 256 Pods share.  May be added and removed, its members are immutable."""
+    """For a claim that more than 256 Pods share.  It may be added and removed, but its fields are immutable."""
 
 
 class JoinablePodGroup(ApiType):
     """The PodGroup that Pods may join."""
 
     name: Annotated[str, Field(max_length=253)]
-    """For `spec.schedulingGroup.podGroupName` of the Pods."""
+    """The name of the PodGroup, for `spec.schedulingGroup.podGroupName` of the Pods."""
     priority_class_name: Annotated[str, Field(max_length=253)] = ""
-    """What the API server made of its priority class, which the Pods must have, too."""
+    """The PriorityClass of the PodGroup, as the API server stores it; its Pods must have the same one."""
 
 
 class WorkloadClaimStatus(ApiType):

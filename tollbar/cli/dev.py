@@ -67,7 +67,7 @@ class Terminal:
     help="Gate classes to run as well, separated by commas; `tollbar gates` lists them.",
 )
 def command(kubeconfig: str, admission: str, claims: str, gates: str) -> None:
-    """Run webhook and controllers from here against a cluster, until Ctrl-C.
+    """Run webhook and controllers on this machine against a cluster, until Ctrl-C.
 
     Applies the CRDs and a SchedulingGate, makes certificates, starts both processes, and registers the webhook by URL
     on 127.0.0.1.  Ctrl-C stops gating, releases every Pod that waits, ends the processes and removes what was applied.

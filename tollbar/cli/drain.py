@@ -260,11 +260,11 @@ def command(cluster: console.Cluster, give_back: bool | None, dry_run: bool, out
     from every Pod and verifies that none is left.  Run it before removing Tollbar, or to recover when its controllers
     are gone.  Pods that are already running are not affected.
 
-    A ResourceClaim that is reserved for a workload stays allocated for ever once Tollbar is gone.  While there are any,
-    they are named and nothing is done, unless you choose one of these options.  With --reservations every entry that
-    keeps a claim for a workload is replaced by entries of the Pods that use the claim, and a claim that nobody uses is
-    freed: stop the controllers first, or they reserve it again.  With --keep-reservations they stay, for an
-    installation that will be back.
+    A ResourceClaim that is reserved for a workload stays allocated for ever once Tollbar is gone.  If there are such
+    claims, the command names them and does nothing, unless you choose one of two options.  With --reservations it
+    replaces every entry that keeps a claim for a workload by entries of the Pods that use the claim, and frees a claim
+    that no Pod uses: stop the controllers first, or they reserve it again.  With --keep-reservations the reservations
+    stay, for an installation that will be back.
     """
     console.run((_show if dry_run else _drain)(cluster, give_back, output))
 

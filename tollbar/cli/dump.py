@@ -94,9 +94,10 @@ def command(cluster: console.Cluster, target: Path) -> None:
     It has Nodes, Pods, ResourceClaims, ResourceSlices, rules and what else decisions about Pods read.  Secrets and
     ConfigMaps are not read.  The values of environment variables, commands, arguments and probes of containers,
     attributes of CSI volumes, and the annotations in which `kubectl apply` and kapp keep what they last applied are
-    removed; labels, names and all other annotations are there.  Rules in force that read what is removed are named.
+    removed; labels, names and all other annotations are there.  The command names rules in force that read what is
+    removed.
 
-    In a directory every kind has a file of its own.  The exit code is 3 when a kind may not be read: the dump says so.
+    In a directory every kind has a file of its own.  The exit code is 3 if you may not read a kind; the dump names it.
     """
     dump = console.run(_take(cluster))
     with console.writing(target):

@@ -88,8 +88,8 @@ def pod(
     """Show why a Pod waits: what holds it, since when, who has to do what, and what would change it.
 
     The true cause comes first.  What would change it was tried on a copy of the cluster, with Tollbar's decisions and
-    its scheduler, which decides as kube-scheduler does.  The answer names what may
-    not be read; the ClusterRole tollbar-explain grants all that is read.
+    its scheduler, which decides as kube-scheduler does.  The answer names what you may not read; the ClusterRole
+    tollbar-explain grants everything that the command reads.
     """
     console.run(_pod(cluster, namespace, name, output, html, watch=watch))
 
@@ -130,7 +130,7 @@ def claim(name: str, namespace: str | None, output: Output, watch: bool, cluster
 @_watch
 @console.cluster_options
 def rule(name: str, output: Output, watch: bool, cluster: console.Cluster) -> None:
-    """Show what a TolerationRule does: whether it is in force, for which waiting Pods, and which Nodes it opens."""
+    """Show whether a TolerationRule is in force, for which waiting Pods, and which taints of Nodes it tolerates."""
     console.run(_object(cluster, "rule", name, None, output, watch=watch))
 
 

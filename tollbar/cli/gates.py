@@ -52,8 +52,8 @@ def command(names: str, namespace: str, manifests: bool) -> None:
     """List the gate classes NAMES, separated by commas; without NAMES, all that are installed.
 
     With --manifests, print instead what a cluster needs beside an installation whose webhook and controllers run with
-    --gates NAMES, to be piped to kubectl: rights, and the webhook configuration by which the API server asks.
-    The names in it are those of the manifests and of the chart.  If you use a namePrefix, change them.
+    --gates NAMES, to be piped to kubectl: rights, and the webhook configuration by which the API server calls the
+    webhook.  The names in it are those of the manifests and of the chart.  If you use a namePrefix, change them.
     """
     found = classes(names or ",".join(registry.available()))
     if manifests:

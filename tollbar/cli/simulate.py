@@ -146,9 +146,9 @@ def command(
     """Show what would happen to the Pods in these files: tolerations, claims, Node and devices.
 
     The webhook's decision, the controllers and the scheduler are those of production. They run on a copy of a cluster
-    in memory: the one in --cluster, the one that answers with --live, or one that has only what is in the files. What
-    the files bring besides Pods is there first. Deployments, StatefulSets, Jobs and other workloads stand for their
-    Pods. Simulated time passes at once. Nothing is written to any cluster.
+    in memory: of the dump in --cluster, of the cluster of the kubeconfig with --live, or of a cluster that has only
+    what is in the files. Objects other than Pods are created first. Of Deployments, StatefulSets, Jobs and other
+    workloads the Pods are simulated. Simulated time passes at once. Nothing is written to any cluster.
 
     Exit code 0: every Pod has a Node, or --replicas max was asked, 1: some have none, 2: something cannot be read or
     written.

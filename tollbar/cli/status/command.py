@@ -261,8 +261,8 @@ def command(cluster: console.Cluster, namespace: str, output: console.Output) ->
     It asks the API server, and makes a TLS handshake with the webhook if its address can be reached from here.  If you
     may create TolerationRules, a dry run also shows whether the API server gets the webhook's answers.
 
-    Exit code 0: nothing is wrong, 1: there are problems, 3: there are none in what may be read, but some of it may not
-    be, 4: the cluster cannot be asked, or Tollbar is not installed in it.
+    Exit code 0: nothing is wrong, 1: there are problems, 3: there are no problems in what you may read, but you may not
+    read everything, 4: the API server does not answer, or Tollbar is not installed.
     """
     try:
         found = console.run(_main(cluster, namespace))

@@ -23,7 +23,7 @@ class ClaimEvent(Code):
     )
     CLAIM_DEALLOCATED = (
         "ClaimDeallocated",
-        "The workload's entry was the last and was removed: the devices are free. A Warning as above.",
+        "The workload's entry was the last one and was removed: the devices are free. A Warning as above.",
     )
     RESERVATION_BLOCKED = (
         "ReservationBlocked",
@@ -33,8 +33,9 @@ class ClaimEvent(Code):
     )
     UPSTREAM_OSCILLATION = (
         "UpstreamOscillation",
-        """Warning: the entry of a finished Pod comes and goes (kubernetes/kubernetes#141274), some twenty writes a
-        second to that one claim. Delete the finished Pod, or run with `claims: Replace`.""",
+        """Warning: kube-controller-manager removes the entry of a finished Pod and adds it again without end
+        (kubernetes/kubernetes#141274), with some twenty writes a second to that one claim. Delete the finished Pod, or
+        run with `claims: Replace`.""",
     )
     TOO_MANY_CONSUMERS = (
         "TooManyConsumers",
@@ -43,12 +44,13 @@ class ClaimEvent(Code):
     )
     FAILED_CLAIM_CREATION = (
         "FailedResourceClaimCreation",
-        """Warning, on a Pod or PodGroup (`claims: Replace`): a claim cannot be made; kube-controller-manager's own
-        reason and text. Create the template that the note names, or see why the API server refuses the claim.""",
+        """Warning, on a Pod or PodGroup (`claims: Replace`): a claim cannot be made; reason and text are those of
+        kube-controller-manager. Create the template that the note names, or see why the API server refuses the
+        claim.""",
     )
     CLAIMS_NOT_REPLACED = (
         "ClaimsNotReplaced",
-        """Warning, on Tollbar's Namespace: `claims: Replace` does not begin, or has stopped; the note says why. [What
+        """Warning, on Tollbar's Namespace: `claims: Replace` does not start, or has stopped; the note says why. [What
         to do](../operations/troubleshooting.md#does-the-mode-fit).""",
     )
 

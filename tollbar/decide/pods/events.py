@@ -14,13 +14,13 @@ class PodEvent(Code):
 
     SCHEDULING_HELD = (
         "SchedulingHeld",
-        """The Pod has been held for more than two seconds; the note names what a rule needs to know. Create it, and
-        the Pod goes on by itself.""",
+        """The Pod has been held for more than two seconds; the note names the object that is missing. Create it, and
+        the Pod is released.""",
     )
     TOLERATIONS_ADDED = (
         "TolerationsAdded",
-        """Tolerations were added, with the release or late; the note names the rules, and the gates that remain, or the
-        claims that kube-scheduler waits for.""",
+        """Tolerations were added, when the Pod was released or later; the note names the rules, and the gates that
+        remain, or the claims that kube-scheduler waits for.""",
     )
     GATE_RELEASED = (
         "GateReleased",
@@ -29,20 +29,20 @@ class PodEvent(Code):
     )
     GATE_OVERDUE = (
         "GateOverdue",
-        """Warning: held for longer than `maxHold`; the note says what for, with the text of other admission if that is
-        why. Released all the same, or still held if the SchedulingGate says `onExpiry: Report`. Create what is
-        missing, or fix what refuses: the tolerations are added then, late or with the release. Of a gate of others that
-        a SchedulingGate declares: ask the gate's owners, which the note names.""",
+        """Warning: the Pod has been held for longer than `maxHold`; the note says what it waited for, or with which
+        text other admission refused the release. The Pod was released all the same, or is still held if the
+        SchedulingGate has `onExpiry: Report`. Create what is missing, or fix the policy that refuses: the tolerations
+        are added then. If the note names the gate of another controller, ask its owners, which the note names, too.""",
     )
     RELEASE_REFUSED = (
         "ReleaseRefused",
-        """Warning: other admission refused the patch, with the release or late; the note has its text. Fix that
-        policy.""",
+        """Warning: another webhook or an admission policy refused the patch by which the controllers release the Pod or
+        add tolerations; the note has its text. Fix that policy.""",
     )
     GATE_FAILED = (
         "GateFailed",
-        """Warning: the class of a gate raised an error, or asked for a change that the API server refuses; the note
-        names it. The Pod is held, and released or reported as its SchedulingGate says. Tell the class's author.""",
+        """Warning: a gate class raised an error, or asked for a change that the API server refuses; the note names it.
+        The Pod is held, and released or reported as the SchedulingGate says. Tell the author of the class.""",
     )
     RULE_EVALUATION_FAILED = (
         "RuleEvaluationFailed",
