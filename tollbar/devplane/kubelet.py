@@ -24,7 +24,7 @@ from tollbar.devplane.nodes import NodeSpec
 from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
 from tollbar.runtime import pager
-from tollbar.runtime.client import Client, PatchType
+from tollbar.runtime.client import PAGE, Client, PatchType
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ, WRITE
@@ -151,11 +151,15 @@ class FakeKubelet:
             await self._clock.sleep(_RELIST_SECONDS)
 
     async def _listed_and_watched(self, resource: Resource, field_selector: str) -> AsyncIterator[Object]:
-        version = ""
-        async for page in self._pages(resource, field_selector):
-            version = metadata(page)["resourceVersion"]
+        version, paging = "", pager.Paging(PAGE)
+        while not paging.ended:
+            page: Object = await READ(
+                self._client.list, resource, field_selector=field_selector, limit=paging.limit, continue_=paging.token
+            )
             for obj in page["items"]:
                 yield obj
+            version = metadata(page)["resourceVersion"]
+            paging.came(page)
         watch = self._client.watch(
             resource, resource_version=version, field_selector=field_selector, timeout_seconds=_WATCH_SECONDS
         )
@@ -226,13 +230,6 @@ class FakeKubelet:
                     await WRITE(self._apply, LEASES, nodes.lease(name, self._clock.now()))
                 except ApiError as error:
                     _log.warning("cannot renew a Lease", extra={"node": name, "error": str(error)})
-
-    async def _pages(self, resource: Resource, field_selector: str) -> AsyncIterator[Object]:
-        more: str | None = ""
-        while more is not None:
-            page: Object = await READ(self._client.list, resource, field_selector=field_selector, continue_=more)
-            yield page
-            more = metadata(page).get("continue") or None
 
     async def _patch_status(self, pod: Object, body: Object) -> None:
         key = key_of(pod)

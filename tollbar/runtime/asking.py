@@ -13,14 +13,15 @@ where a page of more than one object has `PAGE_TEXT` bytes of text at most, and 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 from tollbar.model.ask import Absence, Answers, Ask, Get, kept
-from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
-from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
-from tollbar.runtime.errors import ApiError, Gone, NotFound, TooLong
-from tollbar.runtime.pager import fewer, next_limit, rest
+from tollbar.runtime.client import Client
+from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.pager import Paging
 from tollbar.runtime.retry import READ
 from tollbar.runtime.store import footprint
 
@@ -145,30 +146,12 @@ async def each_list_item(
     Raises ApiError.
     """
 
-    def take_page(page: Object) -> tuple[str, int]:
+    def take_page(page: Object) -> None:
         for obj in page.get("items") or ():
             take(obj)
-        return metadata(page).get("continue") or "", next_limit(page, size, PAGE)
+        paging.came(page)
 
-    more, size = "", FIRST_PAGE
-    while True:
-        try:
-            more, size = await read(
-                reading,
-                take_page,
-                client.list,
-                resource,
-                namespace,
-                label_selector=label_selector,
-                limit=size,
-                continue_=more,
-                most=PAGE_TEXT,
-            )
-        except TooLong:
-            size = fewer(size)
-            continue
-        except Gone as error:
-            more = rest(error, more)
-            continue
-        if not more:
-            return
+    call = partial(read, reading, take_page, client.list, resource, namespace, label_selector=label_selector)
+    paging = Paging(FIRST_PAGE)
+    while not paging.ended:
+        await paging.ask(call)

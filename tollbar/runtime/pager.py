@@ -5,7 +5,10 @@ minutes.  Then the rest shows the objects as they are by then (client-go's pager
 no object comes twice, and of those that were there at the time of the first page, none is missing that is still there.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import orjson
 
@@ -14,6 +17,51 @@ from tollbar.model.resources import Resource
 from tollbar.runtime.client import PAGE, PAGE_TEXT, Client
 from tollbar.runtime.errors import Gone, TooLong
 from tollbar.runtime.retry import READ
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Paging:
+    """Which page of a list is next, and how many objects it may have: `limit` now, `most_objects` of any page.
+
+    `token` is its `continue` token, empty for the first page.  `ask` goes on with the rest of a list whose token has
+    expired.  Where all pages have to show one state, such a list starts over instead, with an empty token.
+    """
+
+    limit: int
+    most_objects: int = PAGE
+    token: str = ""
+    ended: bool = False
+    """Whether the last page has come."""
+
+    async def ask(self, call: Callable[..., Awaitable[T]]) -> T:
+        """The answer to `call(limit=..., continue_=..., most=...)`, with the arguments of `Client.list`.
+
+        A page whose text has more than `PAGE_TEXT` bytes is given up and asked for with fewer objects.  A list whose
+        token has expired goes on with the rest.  Raises ApiError, and Gone where there is no rest: of a list that has
+        not begun, or from a server that gives no other token.
+        """
+        while True:
+            try:
+                return await call(limit=self.limit, continue_=self.token, most=PAGE_TEXT)
+            except TooLong:
+                self.too_long()
+            except Gone as error:
+                if error.rest in ("", self.token):
+                    raise
+                self.token = error.rest
+
+    def too_long(self) -> None:
+        """The text of this page is too long: it is asked for with fewer objects."""
+        self.limit = max(1, self.limit // 4)
+
+    def came(self, page: Object) -> None:
+        """Go on to the page after this one, with twice as many objects while the text is short."""
+        self.token = metadata(page).get("continue") or ""
+        self.ended = not self.token
+        if not self.ended and self.limit < self.most_objects and _is_short(page):
+            self.limit = min(2 * self.limit, self.most_objects)
 
 
 async def pages(
@@ -29,30 +77,12 @@ async def pages(
 
     A page whose text has more than `PAGE_TEXT` bytes is given up and asked for with fewer objects.
     """
-    more, limit = "", page
-    while True:
-        try:
-            listed: Object = await READ(
-                client.list,
-                resource,
-                namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                limit=limit,
-                continue_=more,
-                most=PAGE_TEXT,
-            )
-        except TooLong:
-            limit = fewer(limit)
-            continue
-        except Gone as error:
-            more = rest(error, more)
-            continue
+    call = partial(READ, client.list, resource, namespace, label_selector=label_selector, field_selector=field_selector)
+    paging = Paging(page, page)
+    while not paging.ended:
+        listed: Object = await paging.ask(call)
         yield listed.get("items") or []
-        more = metadata(listed).get("continue") or ""
-        if not more:
-            return
-        limit = next_limit(listed, limit, page)
+        paging.came(listed)
 
 
 async def every(
@@ -71,27 +101,8 @@ async def every(
             yield obj
 
 
-def rest(error: Gone, more: str) -> str:
-    """The `continue` token by which a list goes on whose token `more` has expired.
-
-    Raises the error where there is none: of a list that has not begun, or from a server that gives no other token.
-    """
-    if error.rest in ("", more):
-        raise error
-    return error.rest
-
-
-def fewer(limit: int) -> int:
-    """How many objects to list in the place of a page of so many whose text was too long."""
-    return max(1, limit // 4)
-
-
-def next_limit(page: Object, limit: int, most: int) -> int:
-    """How many objects to list after this page of so many: twice as many while its text is short, at most `most`."""
-    if limit >= most:
-        return limit
+def _is_short(page: Object) -> bool:
     try:
-        is_short = 2 * len(orjson.dumps(page)) <= PAGE_TEXT
+        return 2 * len(orjson.dumps(page)) <= PAGE_TEXT
     except TypeError:  # nested too deeply to be written
-        is_short = False
-    return min(2 * limit, most) if is_short else limit
+        return False

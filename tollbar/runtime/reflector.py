@@ -30,7 +30,7 @@ from tollbar.runtime.client import ALL, PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.errors import ApiError, Forbidden, Gone, NotFound, TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
-from tollbar.runtime.pager import fewer, next_limit
+from tollbar.runtime.pager import Paging
 from tollbar.runtime.store import Store
 
 _log: Final = logging.getLogger(__name__)
@@ -232,22 +232,27 @@ class Reflector:
         and at last with all in one, as client-go's pager does: else it would never come to an end.
         """
         seen: set[Key] = set()
-        listed, token, limit = 0, "", self._page
+        listed, version, paging = 0, "", Paging(self._page, self._page)
         most: float = PAGE_TEXT
-        while True:
+        while not paging.ended:
             try:
                 page = await self._client.list(
-                    self._resource, self._namespace, limit=limit, continue_=token, most=most, **self._selectors
+                    self._resource,
+                    self._namespace,
+                    limit=paging.limit,
+                    continue_=paging.token,
+                    most=most,
+                    **self._selectors,
                 )
             except TooLong:
-                limit = fewer(limit)
+                paging.too_long()
                 continue
             except Gone as error:
-                if not token:
+                if not paging.token:
                     raise
                 self._report("list again with larger pages", error)
-                limit, most = PAGE if limit < PAGE else ALL, inf
-                seen, listed, token = set(), 0, ""
+                paging.limit, most = PAGE if paging.limit < PAGE else ALL, inf
+                seen, listed, paging.token = set(), 0, ""
                 continue
             except (NotFound, Forbidden) as error:
                 found = await self._located()
@@ -256,19 +261,15 @@ class Reflector:
                 if isinstance(error, Forbidden) and (self._locate is None or found is not None):
                     raise
                 if has_moved:
-                    seen, listed, token = set(), 0, ""
+                    seen, listed, paging.token = set(), 0, ""
                     continue
                 await self._confirm_not_served()
                 return False
             self._heard = self._clock.monotonic()
             listed += await self._take(page, seen)
-            meta = metadata(page)
-            token = meta.get("continue") or ""
-            if not token:
-                break
-            limit = next_limit(page, limit, self._page)
+            version = str(metadata(page).get("resourceVersion") or "")
+            paging.came(page)
             del page  # not in memory beside the next one
-        version = str(meta.get("resourceVersion") or "")
         for store in self._stores:
             store.resource_version = version  # before others run: what they have created earlier may be gone
             await self._drop(store, store.absent(seen, version))

@@ -196,7 +196,6 @@ class Stored:
 async def test_pages_grow_while_they_are_short_and_one_that_is_too_long_is_asked_for_with_fewer_objects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(asking, "PAGE_TEXT", 5_000)
     monkeypatch.setattr(pager, "PAGE_TEXT", 5_000)
     small, large = claim("small"), claim("large", 4_000)
     api = Stored(*[small] * 70, *[large] * 4, *[small] * 30)
