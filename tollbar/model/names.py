@@ -24,6 +24,8 @@ LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
 ANNOTATIONS_MAX: Final = 256 * 1024
 """The most bytes of all keys and values of an object's annotations (TotalAnnotationSizeLimitB)."""
+GENERATED_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Those of what the API server adds to a generateName (k8s.io/apimachinery/pkg/util/rand)."""
 _GENERATE_NAME_MAX: Final = 57
 """The most bytes of a claim's generateName: the API server cuts it at 58 and adds five."""
 

@@ -19,7 +19,7 @@ from tollbar import wellknown
 from tollbar.devplane.embedded import bindings, patches
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.shapes import ANY, described
-from tollbar.model import pods, timestamps
+from tollbar.model import names, pods, timestamps
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec, uid_of
 from tollbar.model.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from tollbar.runtime.client import PatchType
@@ -29,8 +29,6 @@ from tollbar.runtime.store import Store
 
 _GRACE: Final = 30
 """Default of `terminationGracePeriodSeconds`."""
-_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of names that are generated: k8s.io/apimachinery/pkg/util/rand."""
 
 
 class SimulatedApi:
@@ -213,7 +211,8 @@ class SimulatedApi:
 def suffix(seed: str, length: int = 5) -> str:
     """What the API server would draw for a generated name, but the same for the same seed."""
     digest = blake2b(seed.encode(), digest_size=16).digest()
-    return "".join(_CHARACTERS[byte % len(_CHARACTERS)] for byte in digest[:length])
+    characters = names.GENERATED_CHARACTERS
+    return "".join(characters[byte % len(characters)] for byte in digest[:length])
 
 
 def _check(old: Object, wanted: Object) -> None:

@@ -23,13 +23,12 @@ from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Clash, Entry, Storage
 from tollbar.devplane.embedded.strategies import keep
 from tollbar.devplane.embedded.validation.texts import wrong
-from tollbar.model import timestamps
+from tollbar.model import names, timestamps
 from tollbar.model.fields import FieldError
 from tollbar.model.objects import Key, Object, key_of
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
 
-_NAME_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED: Final = 5
 _NAME_MAX: Final = 63
 _KEPT_FIELDS: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
@@ -87,7 +86,7 @@ class Registry:
         kind.strategy.prepare_for_create(obj)
         meta = obj["metadata"]
         if not meta.get("name") and meta.get("generateName"):
-            suffix = "".join(secrets.choice(_NAME_CHARACTERS) for _ in range(_GENERATED))
+            suffix = "".join(secrets.choice(names.GENERATED_CHARACTERS) for _ in range(_GENERATED))
             meta["name"] = meta["generateName"][: _NAME_MAX - _GENERATED] + suffix
         meta["uid"], meta["creationTimestamp"] = str(uuid.uuid4()), self.now()
         _raise_invalid(kind, obj, kind.strategy.validate(obj))
