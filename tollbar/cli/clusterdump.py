@@ -160,11 +160,8 @@ def _problem(item: Any, shapes: Shapes) -> str:
         return f"a {kind} without metadata.name"
     if not all(isinstance(each, dict | None) for each in members):
         return f"spec and status of a {kind} are objects"
-    shape = _SHAPES.get(kind, _ANY)
-    for member, value in item.items():
-        child = shape.child(member)
-        if child is not None and (problem := decoding.mistyped(value, child, member)):
-            return f"{kind} {members[0]['name']} is not valid: {problem.removeprefix('json: ')}"
+    if problem := decoding.mistyped(item, _SHAPES.get(kind, _ANY), ""):
+        return f"{kind} {members[0]['name']} is not valid: {problem.removeprefix('json: ')}"
     try:
         if kind == PODS.kind:
             shapes.pod_info(podinfo.projected(item))

@@ -150,7 +150,7 @@ class _Checker:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._kinds = {(kind.resource.api_version, kind.resource.kind): kind for kind in Kinds()}
+        self._kinds = Kinds()
         self._shapes = Shapes()
         self._engine = cel.engine()
 
@@ -196,7 +196,7 @@ class _Checker:
 
     def _check(self, located: Located, obj: Object, below: str = "") -> None:
         """As the API server does for the kinds whose schema is known; `below` is where a Pod's template is written."""
-        kind = self._kinds.get((obj["apiVersion"], obj["kind"]))
+        kind = self._kinds.of(obj["apiVersion"], obj["kind"])
         if kind is None:
             return
         try:

@@ -87,11 +87,9 @@ def check_types(kind: Kind, obj: Object) -> None:
     """Check that every known field has its type.  Raises Undecodable."""
     if not isinstance(obj.get("metadata", {}), dict | None):
         raise Undecodable(kind, f"metadata: cannot unmarshal {_JSON[type(obj['metadata'])]} into type object")
-    shape = kind.shape
-    for member in obj if not kind.custom else ("metadata",):
-        child = shape.child(member)
-        if child is not None and (problem := mistyped(obj.get(member), child, member)):
-            raise Undecodable(kind, problem)
+    where = (obj, kind.shape, "") if not kind.custom else (obj.get("metadata"), shapes.METADATA, "metadata")
+    if problem := mistyped(*where):
+        raise Undecodable(kind, problem)
 
 
 def check_body(name: str, obj: Object) -> None:
@@ -112,7 +110,10 @@ def drop_unknown(kind: Kind, obj: Object) -> list[str]:
 
 
 def mistyped(value: Any, shape: Shape, path: str) -> str:
-    """What is wrong with the first value of the wrong type in what lies at this path; "" when nothing is."""
+    """What is wrong with the first value of the wrong type in what lies at this path; "" when nothing is.
+
+    The path of an object is empty.
+    """
     if value is None or shape.type == "":
         return ""
     wanted = _TYPES[shape.type]
@@ -121,7 +122,7 @@ def mistyped(value: Any, shape: Shape, path: str) -> str:
     if isinstance(value, str) and value and shape.name in _TIMES and not _TIMES[shape.name].fullmatch(value):
         return f'parsing time "{value}" of field {path}: not in the expected form'
     if isinstance(value, dict):
-        children = ((each, shape.child(key), f"{path}.{key}") for key, each in value.items())
+        children = ((each, shape.child(key), f"{path}.{key}" if path else key) for key, each in value.items())
     elif isinstance(value, list) and shape.element is not None:
         if None in value:
             return f"null in the list {path}"
