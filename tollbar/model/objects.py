@@ -48,6 +48,15 @@ def picked(given: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
     return {name: given[name] for name in names if name in given}
 
 
+def text_at(obj: Any, path: str) -> str:
+    """A scalar at a dotted path as a field selector writes it; empty where there is none."""
+    for step in path.split("."):
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    if obj is None:
+        return ""
+    return str(obj).lower() if isinstance(obj, bool) else str(obj)
+
+
 def key_of(obj: Object) -> Key:
     """Its key; one object where it is asked for again at once, since several caches keep an object when it comes."""
     global _last

@@ -19,10 +19,7 @@ from tollbar.cli.simulation.api import SimulatedApi
 from tollbar.cli.simulation.loop import VirtualClock, VirtualLoop
 from tollbar.decide.pods import admission
 from tollbar.decide.pods.admission import AdmissionPlan
-from tollbar.devplane.embedded import defaults, patches
-from tollbar.devplane.embedded.admission import builtin, matching
-from tollbar.devplane.embedded.kinds import Kinds
-from tollbar.devplane.embedded.requests import Write
+from tollbar.devplane.embedded import defaults, matchconditions, patches
 from tollbar.model import conditions, pods, selectors
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata, spec
 from tollbar.model.plan import Event
@@ -112,7 +109,6 @@ class SimulatedCluster:
         self._until = 0.0
         self._end: End = "settled"
         self._ended: asyncio.Future[End] | None = None
-        self._write = Write(Kinds().at(PODS), Key("", ""))
         manager = self._manager = _Manager(self.api, self._clock)
         self.gatherer = Gatherer(manager.caches.store, manager.configuration)
         self._pending = manager.caches.store(kinds.PENDING_PODS)
@@ -165,8 +161,8 @@ class SimulatedCluster:
         if problem := self._prioritize(pod):
             simulated.refused = problem
             return simulated
-        builtin.default_tolerations(pod)
-        builtin.topology_labels(pod, self.api.node_labels(spec(pod).get("nodeName") or ""))
+        defaults.tolerations(pod)
+        defaults.topology_labels(pod, self.api.node_labels(spec(pod).get("nodeName") or ""))
         if self._is_asked_about(pod):
             facts = self.gatherer.admission_facts(pod, self._manager.configuration.admission, releasing=True)
             simulated.admitted = admission.decide(facts)
@@ -188,7 +184,7 @@ class SimulatedCluster:
         return any(
             selectors.matches(hook.get("namespaceSelector") or {}, labels)
             and selectors.matches(hook.get("objectSelector") or {}, labels_of(pod))
-            and matching.conditions_hold({**hook, "failurePolicy": "Ignore"}, self._write, {"object": pod})
+            and matchconditions.outcome(hook, {"object": pod}) is True
             for hook in hooks
         )
 

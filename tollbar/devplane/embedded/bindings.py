@@ -5,29 +5,8 @@ Source: BindingREST in k8s.io/kubernetes/pkg/registry/core/pod/storage, and the 
 
 from collections.abc import Mapping
 
-from tollbar.devplane.embedded import conversion
-from tollbar.devplane.embedded.errors import SUCCESS, conflict, invalid
-from tollbar.devplane.embedded.kinds import Kind
-from tollbar.devplane.embedded.registry import Registry
 from tollbar.model import pods
-from tollbar.model.fields import required
-from tollbar.model.objects import Key, Object, annotations_of, labels_of, metadata, uid_of
-from tollbar.model.resources import NODES
-
-
-def bind(registry: Registry, kind: Kind, key: Key, binding: Object, *, dry_run: bool = False) -> Object:
-    """The answer to a Binding.  Raises Refused.  It awaits nothing, so no other write can clash with it."""
-    name = (binding.get("target") or {}).get("name")
-    if not name:
-        raise invalid("", "Binding", key.name, [required("target.name")])
-    entry = registry.entry(kind, key)
-    pod = conversion.decoded(kind, entry)
-    if problem := refusal(pod, key.name, metadata(binding).get("uid")):
-        raise conflict("", "pods/binding", key.name, problem)
-    if not dry_run:
-        node = registry.storage.get(NODES, Key("", name))
-        registry.commit(kind, entry, bound_by(binding, pod, node.labels if node else {}, registry.now()))
-    return dict(SUCCESS)
+from tollbar.model.objects import Object, annotations_of, labels_of, metadata, uid_of
 
 
 def refusal(pod: Object, name: str, uid: str | None) -> str:

@@ -1,17 +1,22 @@
 """Defaulting of built-in kinds, in place, and the fields that the API server sets in new objects.
 
 Defaults (`pod`, `claim`, ...) are idempotent and run again after mutating admission; `new_...` runs once, at creation.
-Source: k8s.io/kubernetes/pkg/apis/*/v1/defaults.go and pkg/registry.
+`tolerations` and `topology_labels` are what two admission plugins add to Pods.
+Source: k8s.io/kubernetes/pkg/apis/*/v1/defaults.go, pkg/registry and plugin/pkg/admission.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tollbar.model import claims, pods
-from tollbar.model.objects import Object, metadata, spec
+from tollbar.model.objects import Object, labels_of, metadata, spec
 
 _MAPS: Final = frozenset({"annotations", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
 """Maps that are left out when they are empty; elsewhere an empty object has a meaning."""
 _OPAQUE: Final = frozenset({"fieldsV1", "openAPIV3Schema", "parameters"})
+_EVICTED_AFTER: Final = 300
+"""Default seconds that a Pod stays on a Node that is not ready or unreachable."""
+_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def tidy(obj: Any) -> None:
@@ -56,6 +61,23 @@ def _container(container: Object) -> None:
             resources[member][name] = str(amount)
     for name, amount in (resources.get("limits") or {}).items():
         resources.setdefault("requests", {}).setdefault(name, amount)
+
+
+def tolerations(pod: Object) -> None:
+    """DefaultTolerationSeconds: a Pod tolerates a failing Node for a while, unless it has tolerations of its own."""
+    given = pods.tolerations(pod)
+    for taint in _TAINTS:
+        if not any(
+            each.get("key", "") in ("", taint) and each.get("effect", "") in ("", "NoExecute") for each in given
+        ):
+            default = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTED_AFTER}
+            spec(pod)["tolerations"] = [*pods.tolerations(pod), default]
+
+
+def topology_labels(pod: Object, node_labels: Mapping[str, str]) -> None:
+    """PodTopologyLabels: a Pod that is created on a Node has zone and region of the Node as labels."""
+    if copied := pods.topology_labels(node_labels):
+        pod["metadata"]["labels"] = {**labels_of(pod), **copied}
 
 
 def new_pod(obj: Object) -> None:

@@ -1,4 +1,4 @@
-"""Create, update and patch of any kind, in the API server's order.
+"""Create, update and patch of any kind, in the API server's order, and the binding of Pods.
 
 The order is decoding, defaulting, mutating admission, defaulting, the strategy's preparation and validation, validating
 admission, storage.  A write is a compare-and-swap on the entry that was read; a patch that clashes is applied again to
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from tollbar.devplane.embedded import apply, conversion, decoding, errors, patches, shapes
+from tollbar.devplane.embedded import apply, bindings, conversion, decoding, errors, patches, shapes
 from tollbar.devplane.embedded.admission import Admission
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kind, Kinds
@@ -24,8 +24,9 @@ from tollbar.devplane.embedded.storage import Clash, Entry, Storage
 from tollbar.devplane.embedded.strategies import keep
 from tollbar.devplane.embedded.validation.texts import wrong
 from tollbar.model import names, timestamps
-from tollbar.model.fields import FieldError
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.fields import FieldError, required
+from tollbar.model.objects import Key, Object, key_of, metadata
+from tollbar.model.resources import NODES
 from tollbar.runtime.client import PatchType
 from tollbar.runtime.clock import Clock
 
@@ -142,6 +143,20 @@ class Registry:
             return new
 
         return await self._modify(write, patched, warnings)
+
+    def bind(self, kind: Kind, key: Key, binding: Object, *, dry_run: bool = False) -> Object:
+        """The answer to a Binding of a Pod.  Raises Refused.  It awaits nothing: no other write can clash with it."""
+        name = (binding.get("target") or {}).get("name")
+        if not name:
+            raise errors.invalid("", "Binding", key.name, [required("target.name")])
+        entry = self.entry(kind, key)
+        pod = conversion.decoded(kind, entry)
+        if problem := bindings.refusal(pod, key.name, metadata(binding).get("uid")):
+            raise errors.conflict("", "pods/binding", key.name, problem)
+        if not dry_run:
+            node = self.storage.get(NODES, Key("", name))
+            self.commit(kind, entry, bindings.bound_by(binding, pod, node.labels if node else {}, self.now()))
+        return dict(errors.SUCCESS)
 
     async def _apply(self, write: Write, config: Any) -> Outcome:
         kind, key = write.kind, write.key

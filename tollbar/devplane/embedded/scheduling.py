@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from controllers.scheduler import assemble, profiles_of
-from tollbar.devplane.embedded import bindings, conversion, deletion
+from tollbar.devplane.embedded import conversion, deletion
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.registry import Registry
 from tollbar.devplane.embedded.requests import Write, WriteOptions
@@ -82,7 +82,7 @@ class SchedulerApi:
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         binding = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node_name}}
         with _raised():
-            bindings.bind(self._registry, self._registry.kinds.at(PODS), pod.key, binding)
+            self._registry.bind(self._registry.kinds.at(PODS), pod.key, binding)
 
     async def delete_pod(self, pod: PodInfo) -> None:
         await self.delete(PODS.kind, pod.key, uid=pod.uid)

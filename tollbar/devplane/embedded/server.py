@@ -31,7 +31,6 @@ from tollbar.devplane.embedded import (
     watches,
 )
 from tollbar.devplane.embedded.access import Access
-from tollbar.devplane.embedded.bindings import bind
 from tollbar.devplane.embedded.errors import Refused
 from tollbar.devplane.embedded.kinds import Kind
 from tollbar.devplane.embedded.paths import Target
@@ -235,7 +234,7 @@ class Server:
         dry_run = _options("CreateOptions", request).dry_run
         if write.subresource == "binding":
             decoding.check_body("Binding", sent)
-            return Outcome(bind(self._registry, kind, key, sent, dry_run=dry_run), created=True)
+            return Outcome(self._registry.bind(kind, key, sent, dry_run=dry_run), created=True)
         decoding.check_body("TokenRequest", sent)
         account = conversion.decoded(kind, self._registry.entry(kind, key))
         return Outcome(self._access.token_request(account, sent), created=True)

@@ -12,11 +12,11 @@ import base64
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
-from tollbar.model.objects import Key, Object, key_of
+from tollbar.model.objects import Key, Object, key_of, text_at
 from tollbar.model.resources import Resource
 
 HISTORY: Final = 10_000
@@ -267,15 +267,6 @@ def _entry(obj: Object, revision: int, paths: Sequence[str]) -> Entry:
 def at_revision(entry: Entry, revision: int) -> Entry:
     """The same content under another resourceVersion."""
     return _entry(entry.decoded(), revision, entry.paths)
-
-
-def text_at(obj: Any, path: str) -> str:
-    """A scalar at a dotted path as a field selector writes it."""
-    for step in path.split("."):
-        obj = obj.get(step) if isinstance(obj, dict) else None
-    if obj is None:
-        return ""
-    return str(obj).lower() if isinstance(obj, bool) else str(obj)
 
 
 def token(revision: int, following: Key) -> str:

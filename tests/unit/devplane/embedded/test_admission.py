@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tollbar.devplane.embedded import bootstrap
+from tollbar.devplane.embedded import bootstrap, matchconditions
 from tollbar.devplane.embedded.admission import Admission, builtin, matching
 from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.errors import Refused
@@ -77,6 +77,23 @@ SELECTED: dict[str, tuple[Object, Write, bool]] = {
 def test_which_webhooks_are_called(storage: Storage, webhook: Object, request_: Write, want: bool) -> None:
     new, old = ({"metadata": {"labels": {name: "yes"}}} for name in ("new", "old"))
     assert matching.selected(storage, webhook, request_, new, old) == want
+
+
+TRUE, FALSE, FAILING = "object.metadata.name == 'web'", "has(oldObject.spec)", "request.userInfo.username == ''"
+CONDITIONS: dict[str, tuple[list[str], bool | str]] = {
+    "there are none": ([], True),
+    "all are true": ([TRUE, TRUE], True),
+    "one is false": ([TRUE, FALSE], False),
+    "one fails": ([FAILING, TRUE], f"expression '{FAILING}' resulted in error: no such key: userInfo"),
+    "one fails and another is false": ([FAILING, FALSE], False),
+}
+
+
+@pytest.mark.parametrize(("expressions", "want"), CONDITIONS.values(), ids=CONDITIONS)
+def test_match_conditions(expressions: list[str], want: bool | str) -> None:
+    webhook = {"matchConditions": [{"name": "one", "expression": each} for each in expressions]}
+    request = {"object": {"metadata": {"name": "web"}}, "oldObject": {"metadata": {}}}
+    assert matchconditions.outcome(webhook, request) == want
 
 
 PRIORITIES: dict[str, tuple[Object, Any]] = {

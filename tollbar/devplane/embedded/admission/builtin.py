@@ -4,22 +4,19 @@ These are NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds
 changed in place.  Source: k8s.io/kubernetes/plugin/pkg/admission.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
+from tollbar.devplane.embedded import defaults
 from tollbar.devplane.embedded.builtin import SERVICE_ACCOUNTS
 from tollbar.devplane.embedded.errors import forbidden, not_found, not_implemented
 from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
 from tollbar.model import pods
 from tollbar.model.fields import FieldError
-from tollbar.model.objects import Key, Object, labels_of, spec
+from tollbar.model.objects import Key, Object, spec
 from tollbar.model.resources import NAMESPACES, NODES, PODS
 
 _KEPT: Final = frozenset({"default", "kube-public", "kube-system"})
-_EVICTED_AFTER: Final = 300
-"""Default seconds that a Pod stays on a Node that is not ready or unreachable."""
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def check(storage: Storage, write: Write) -> None:
@@ -48,10 +45,10 @@ def mutate(storage: Storage, write: Write, new: Object) -> None:
     if write.operation == "CREATE":
         _service_account(storage, write, new)
         _priority(new)
-    default_tolerations(new)
+    defaults.tolerations(new)
     if write.operation == "CREATE":
         node = storage.get(NODES, Key("", spec(new).get("nodeName") or ""))
-        topology_labels(new, node.labels if node else {})
+        defaults.topology_labels(new, node.labels if node else {})
 
 
 def _service_account(storage: Storage, write: Write, pod: Object) -> None:
@@ -69,20 +66,3 @@ def _priority(pod: Object) -> None:
     if spec(pod).get("priorityClassName"):
         raise not_implemented("PriorityClasses: leave out priorityClassName")
     spec(pod).update(priority=0, preemptionPolicy=spec(pod).get("preemptionPolicy") or "PreemptLowerPriority")
-
-
-def default_tolerations(pod: Object) -> None:
-    """DefaultTolerationSeconds: a Pod tolerates a failing Node for a while, unless it has tolerations of its own."""
-    given = pods.tolerations(pod)
-    for taint in _TAINTS:
-        if not any(
-            each.get("key", "") in ("", taint) and each.get("effect", "") in ("", "NoExecute") for each in given
-        ):
-            default = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTED_AFTER}
-            spec(pod)["tolerations"] = [*pods.tolerations(pod), default]
-
-
-def topology_labels(pod: Object, node_labels: Mapping[str, str]) -> None:
-    """PodTopologyLabels: a Pod that is created on a Node has zone and region of the Node as labels."""
-    if copied := pods.topology_labels(node_labels):
-        pod["metadata"]["labels"] = {**labels_of(pod), **copied}

@@ -4,14 +4,11 @@ matchPolicy Equivalent is Exact here: no built-in kind is served in two versions
 CustomResourceDefinition count as different kinds.
 """
 
-from functools import lru_cache
-
-from tollbar import cel
+from tollbar.devplane.embedded import matchconditions
 from tollbar.devplane.embedded.access import among
 from tollbar.devplane.embedded.errors import forbidden
 from tollbar.devplane.embedded.requests import Write
 from tollbar.devplane.embedded.storage import Storage
-from tollbar.devplane.embedded.validation.others import CONDITION_ENV
 from tollbar.model import selectors
 from tollbar.model.objects import Key, Object, labels_of
 from tollbar.model.resources import NAMESPACES
@@ -58,23 +55,7 @@ def _labels_of_namespace(storage: Storage, write: Write, new: Object, old: Objec
 
 def conditions_hold(webhook: Object, write: Write, request: Object) -> bool:
     """Whether every match condition is true.  Raises Refused when one fails and failurePolicy is Fail."""
-    variables = {
-        "object": request.get("object"),
-        "oldObject": request.get("oldObject"),
-        "request": request,
-    }
-    failure = None
-    for condition in webhook.get("matchConditions") or ():
-        answer = _compiled(condition["expression"]).evaluate(variables)
-        if answer is False:
-            return False
-        if isinstance(answer, cel.CelError):
-            failure = f"expression '{condition['expression']}' resulted in error: {answer.message}"
-    if failure is not None and webhook.get("failurePolicy") != "Ignore":
-        raise forbidden(write.kind.resource.group, write.kind.resource.plural, write.key.name, failure)
-    return failure is None
-
-
-@lru_cache(maxsize=256)
-def _compiled(expression: str) -> cel.Program:
-    return cel.engine().compile(expression, CONDITION_ENV)
+    outcome = matchconditions.outcome(webhook, request)
+    if isinstance(outcome, str) and webhook.get("failurePolicy") != "Ignore":
+        raise forbidden(write.kind.resource.group, write.kind.resource.plural, write.key.name, outcome)
+    return outcome is True

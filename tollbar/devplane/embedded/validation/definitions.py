@@ -9,10 +9,9 @@ from typing import Final
 from tollbar import cel
 from tollbar.devplane.embedded import rules, schemas
 from tollbar.devplane.embedded.errors import not_implemented
-from tollbar.devplane.embedded.storage import text_at
 from tollbar.devplane.embedded.validation.texts import members, unchanged, wrong
 from tollbar.model.fields import FieldError, required
-from tollbar.model.objects import Object, metadata, spec
+from tollbar.model.objects import Object, metadata, spec, text_at
 
 _NO_FIELD_TYPE: Final = "must not be empty for specified object fields"
 
