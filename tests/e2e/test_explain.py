@@ -315,7 +315,7 @@ def of_gates() -> Iterator[Planted]:
         on(s).gated(gate),
         objects=[scheduling_gate(s, gate).expiring("60s", "Report")],
         later=90.0,
-        told="for longer than its maxHold 60s",
+        told="for longer than its maxHold 1m0s",
         then=f"scheduling gate {gate} is removed",
         does=ungating(s),
     )

@@ -8,7 +8,6 @@ from tollbar.gates import Section
 from tollbar.gates.evaluation import Evaluation
 from tollbar.model import pods, timestamps
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
-from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.offline import Cluster
 from tollbar.wellknown import ANNOTATION_GATES
 
@@ -55,11 +54,10 @@ class Case:
         said = annotations_of(_lease(self.cluster)).get(ANNOTATION_GATES)
         return self.controllers and (said is None or gate in str(said).split(","))
 
-    def declared(self, gate: str) -> Object | None:
-        """The SchedulingGate that declares the gate of this name."""
-        return next(
-            (each for each in self.cluster.objects(SCHEDULING_GATES) if spec(each).get("gateName") == gate), None
-        )
+    def overdue(self, gate: str) -> float | None:
+        """The maxHold of this gate in seconds, if the Pod is that old; None for a gate without a limit."""
+        most = self.cluster.gate_policy(gate).max_hold
+        return most if most is not None and self.age >= most else None
 
 
 def is_led(cluster: Cluster) -> bool | None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tollbar import wellknown
+from tollbar.api import durations
 from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods.events import PodEvent
 from tollbar.decide.pods.matching import Truth
-from tollbar.decide.pods.scope import UNLIMITED
 from tollbar.explain import awaited, remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
@@ -31,7 +31,6 @@ from tollbar.model.resources import (
 from tollbar.model.texts import some
 from tollbar.offline import Attempt, Cluster
 from tollbar.offline.scheduling import DEFAULT_PROFILE
-from tollbar.views.gatherer import policy_of
 
 _SETTLED: Final = 10.0
 """Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
@@ -205,7 +204,8 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
         yield Finding(Cause.RELEASE_REFUSED, str(refused.get("note")), since, who, action)
     elif not plan.released:
-        overdue = " for longer than maxHold, which says onExpiry Report" if _is_overdue(case) else ""
+        is_overdue = case.overdue(wellknown.GATE) is not None
+        overdue = " for longer than maxHold, which says onExpiry Report" if is_overdue else ""
         undecided = [f"rule {name} waits for {why}" for name, why in _undecided(case)]
         tail = f"Tollbar's gate holds the Pod{overdue}: {some(undecided, MOST) or 'the rules are not known'}"
         package = cluster.package(case.pod)
@@ -236,11 +236,6 @@ def _undecided(case: Case) -> Iterator[tuple[str, str]]:
             yield name, verdict.why
 
 
-def _is_overdue(case: Case) -> bool:
-    most = case.cluster.gatherer.gate_policy().max_hold
-    return most is not None and case.age >= most
-
-
 def _other_gates(case: Case) -> Iterator[Finding]:
     for name in pods.gate_names(case.pod):
         if name == wellknown.GATE:
@@ -256,7 +251,7 @@ def _other_gates(case: Case) -> Iterator[Finding]:
             what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}: {said}"
             yield Finding(Cause.GATE_CLASS, what, case.created, "the administrator", f"see what {name} waits for")
         else:
-            owners = ", ".join(map(str, spec(case.declared(name) or {}).get("owners") or ()))
+            owners = ", ".join(map(str, spec(case.cluster.declared_gate(name) or {}).get("owners") or ()))
             who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
             what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}"
             yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
@@ -278,9 +273,8 @@ def _of_class(case: Case, name: str, answer: Answer) -> Finding:
 
 
 def _overdue_by(case: Case, gate: str) -> str:
-    declared = case.declared(gate) or {}
-    most = policy_of(declared, UNLIMITED).max_hold
-    return f", for longer than its maxHold {spec(declared)['maxHold']}" if most is not None and case.age > most else ""
+    most = case.overdue(gate)
+    return "" if most is None else f", for longer than its maxHold {durations.text(most)}"
 
 
 # Claims.

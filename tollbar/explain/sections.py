@@ -42,7 +42,7 @@ _APPLIED_AGAIN: Final = (
 
 def gates_of(case: Case) -> Iterator[Gate]:
     for name in pods.gate_names(case.pod):
-        declared = case.declared(name)
+        declared = case.cluster.declared_gate(name)
         body = spec(declared or {})
         reason, waits = "", ""
         if name in case.told:

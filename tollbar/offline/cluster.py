@@ -11,11 +11,13 @@ from tollbar.decide.pods import admission, matching, tolerationgate
 from tollbar.decide.pods.admission import AdmissionPlan
 from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
+from tollbar.decide.pods.scope import GatePolicy
 from tollbar.decide.pods.tolerationgate import GatePlan
 from tollbar.decide.rules.rule import Rule
 from tollbar.gates import ClusterCopy, Gate, Section
-from tollbar.gates.evaluation import Evaluation, GateEvaluator
+from tollbar.gates.evaluation import Evaluation, GateEvaluator, default_policies, policy_in_force
 from tollbar.model import resources
+from tollbar.model.gates import gate_name
 from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.model.resources import Resource
 from tollbar.offline.scheduling import OfflineScheduler
@@ -86,8 +88,10 @@ class Cluster:
         self.lease = kinds.lease(election.lease_name, self.configuration.system_namespace)
         """The declaration of the controllers' Lease."""
         metrics = Metrics()
-        self._evaluators = {each.name: GateEvaluator(each, self.store, self.gatherer, metrics) for each in gates}
-        by_gates = (cached for each in self._evaluators.values() for cached in each.gate.explain_reads)
+        classes = tuple(gates)
+        self._default_policies = default_policies(classes)
+        self._evaluators = {each.name: GateEvaluator(each, self.store, self.gatherer, metrics) for each in classes}
+        by_gates = (cached for each in classes for cached in each.explain_reads)
         for cached in (*_OTHERS, self.lease, *by_gates):
             self.store(cached)
         self._stores: defaultdict[_GroupKind, list[Store]] = defaultdict(list)
@@ -202,6 +206,14 @@ class Cluster:
         """
         mode = self.configuration.admission
         return admission.decide(self.gatherer.admission_facts(pod, mode, releasing=releasing))
+
+    def declared_gate(self, name: str) -> Object | None:
+        """The SchedulingGate that declares the gate of this name; of several the first by name."""
+        return next((each for each in self.objects(resources.SCHEDULING_GATES) if gate_name(each) == name), None)
+
+    def gate_policy(self, name: str) -> GatePolicy:
+        """How long the gate of this name may hold a Pod, and what happens then (`policy_in_force`)."""
+        return policy_in_force(name, self.declared_gate(name) or {}, self._default_policies)
 
     def told_of(self, name: str, pod: Object) -> tuple[Evaluation, Sequence[Section]] | None:
         """What the class of this gate says of the Pod; None without the class, or where what it reads is not known."""

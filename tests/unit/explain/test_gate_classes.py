@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from objects.builders import Pod, claim, namespace, pod, template
+from objects.builders import Pod, claim, namespace, pod, scheduling_gate, template
 from unit.explain.situations import NOW, lease
 from unit.gates.zones import BATCH, Zone, config_map, saying
 
@@ -261,6 +261,26 @@ def test_where_what_the_class_reads_may_not_be_read_its_events_are_what_is_known
     held = said("SchedulingHeld", "waiting for cpu in PodQuota q")
     found = explained(given, held, unknown={"PodQuota": "forbidden"}).findings[0]
     assert found.what == "scheduling gate tollbar.dev/quota holds the Pod: waiting for cpu in PodQuota q"
+
+
+LIMITS: Mapping[str, tuple[tuple[Object, ...], float, str]] = {
+    "of its SchedulingGate": ((scheduling_gate("zone", Zone.name).expiring("20s", "Report"),), 30, "20s"),
+    "of its class, where the SchedulingGate is not valid": (
+        (scheduling_gate("zone", Zone.name).expiring("soon", "Report"),),
+        60,
+        "1m0s",
+    ),
+    "of its class, before that has run out": ((scheduling_gate("zone", Zone.name).expiring("soon", "Report"),), 59, ""),
+    "of its class, without a SchedulingGate": ((), 61, "1m0s"),
+}
+
+
+@pytest.mark.parametrize(("declared", "age", "limit"), LIMITS.values(), ids=LIMITS)
+def test_a_pod_is_held_for_longer_than_the_max_hold(declared: tuple[Object, ...], age: float, limit: str) -> None:
+    held = pod().labelled(BATCH).gated(Zone.name).created(NOW - age)
+    found = explained(Held((namespace(), *declared), held, Zone(), Cause.GATE_CLASS, "")).findings[0]
+    overdue = f", for longer than its maxHold {limit}" if limit else ""
+    assert found.what.startswith(f"scheduling gate tollbar.dev/zone holds the Pod{overdue}: ZoneMissing: ")
 
 
 def test_of_many_pods_before_it_some_are_listed() -> None:
