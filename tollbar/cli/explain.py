@@ -18,11 +18,11 @@ from tollbar.cli import console
 from tollbar.cli.page import explained as page
 from tollbar.cli.page import rendering
 from tollbar.cli.reading import Reading
-from tollbar.explain import objects, pods, text
+from tollbar.explain import events, objects, pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import Finding, PodExplanation
 from tollbar.gates import registry
-from tollbar.model import names, timestamps
+from tollbar.model import names
 from tollbar.model.fields import printable
 from tollbar.model.objects import Object, metadata, uid_of
 from tollbar.model.pods import gate_names
@@ -255,7 +255,7 @@ async def _not_created(client: Client, namespace: str, name: str, error: ApiErro
     about = [each for each in failed if _shared(name, each)]
     if not about:
         raise click.ClickException(str(error.message)) from error
-    known = max(about, key=lambda each: (_shared(name, each), _last(each)))
+    known = max(about, key=lambda each: (_shared(name, each), events.happened(each)))
     regarding = known.get("regarding") or {}
     owner = f"{regarding.get('kind')} {regarding.get('name')}"
     why = Finding(
@@ -274,17 +274,6 @@ def _shared(name: str, event: Object) -> int:
     owner = str((event.get("regarding") or {}).get("name"))
     short, long = sorted((name, owner), key=len)
     return len(short) if short == long or long.startswith(f"{short}-") else 0
-
-
-def _last(event: Object) -> float:
-    """When it happened last, in epoch seconds; Events of earlier clients count in fields of their own."""
-    when = (
-        (event.get("series") or {}).get("lastObservedTime")
-        or event.get("deprecatedLastTimestamp")
-        or event.get("eventTime")
-        or metadata(event).get("creationTimestamp")
-    )
-    return timestamps.parse(str(when)) if when else 0.0
 
 
 def show(lines: Sequence[str], data: object, output: Output, *, again: bool = False) -> None:

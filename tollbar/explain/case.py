@@ -1,9 +1,11 @@
 """A Pod with what several parts of its explanation look at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from tollbar.decide.pods.events import gate_of
+from tollbar.explain.events import last, note_of
 from tollbar.gates import Section
 from tollbar.gates.evaluation import Evaluation
 from tollbar.model import pods, timestamps
@@ -27,16 +29,16 @@ class Case:
         self.age = max(0.0, cluster.now - timestamps.parse(self.created)) if self.created else 0.0
 
     def event(self, reason: str) -> Object | None:
-        """The last Event of this reason."""
-        found = [each for each in self.events if each.get("reason") == reason]
-        return max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
+        """The last Event of this reason that is not about the gate of a gate class."""
+        return last(each for each in self._events_of("") if each.get("reason") == reason)
 
     def said_by(self, gate: str) -> tuple[str, str]:
-        """The reason of the last Event of this gate of a class, and what it says; empty when there is none."""
-        prefix = f"{gate}: "
-        found = [each for each in self.events if str(each.get("note") or "").startswith(prefix)]
-        last = max(found, key=lambda each: str(metadata(each).get("creationTimestamp")), default=None)
-        return ("", "") if last is None else (str(last.get("reason")), str(last["note"]).removeprefix(prefix))
+        """The reason and the text of the last Event about this gate of a gate class; empty without one."""
+        found = last(self._events_of(gate))
+        return ("", "") if found is None else (str(found.get("reason")), gate_of(note_of(found))[1])
+
+    def _events_of(self, gate: str) -> Iterator[Object]:
+        return (each for each in self.events if gate_of(note_of(each))[0] == gate)
 
     @cached_property
     def told(self) -> Mapping[str, tuple[Evaluation, Sequence[Section]]]:

@@ -13,6 +13,7 @@ from tollbar.explain import awaited, remedies, sections
 from tollbar.explain.case import Case
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, named, remedy_of, with_spec, with_tolerations
+from tollbar.explain.events import note_of
 from tollbar.explain.values import Finding, PodExplanation, Remedy, Scheduling
 from tollbar.model import claims, conditions, pods
 from tollbar.model.claims import Unresolved
@@ -197,12 +198,12 @@ def _our_gate(case: Case) -> Iterator[Finding]:
     refused = case.event(PodEvent.RELEASE_REFUSED)
     if not cluster.knows(TOLERATION_RULES):
         held = case.event(PodEvent.SCHEDULING_HELD)
-        told = f"; its Event says: {held.get('note')}" if held is not None else ""
+        told = f"; its Event says: {note_of(held)}" if held is not None else ""
         what = f"Tollbar's gate holds the Pod, and TolerationRules may not be read{told}"
         yield Finding(Cause.UNKNOWN, what, since, "you", "ask for the ClusterRole tollbar-explain")
     elif refused is not None and plan.released:
         who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
-        yield Finding(Cause.RELEASE_REFUSED, str(refused.get("note")), since, who, action)
+        yield Finding(Cause.RELEASE_REFUSED, note_of(refused), since, who, action)
     elif not plan.released:
         is_overdue = case.overdue(wellknown.GATE) is not None
         overdue = " for longer than maxHold, which says onExpiry Report" if is_overdue else ""
@@ -357,7 +358,7 @@ def _mismatch(case: Case, name: str, template: str) -> Finding:
 
 def _not_generated(case: Case, what: str) -> Finding:
     failed = case.event("FailedResourceClaimCreation")
-    why = f": {failed.get('note')}" if failed is not None else ""
+    why = f": {note_of(failed)}" if failed is not None else ""
     return Finding(
         Cause.CLAIM_NOT_GENERATED,
         f"nobody has made {what}{why}",

@@ -111,8 +111,8 @@ class GateCase(Evaluated, Case[Plan]):
         return self._named(release.after_refusal(self, changes, why))
 
     def _named(self, plan: Plan) -> Plan:
-        """With Events that name the gate: a Pod may have several."""
-        return replace(plan, events=tuple(replace(each, note=f"{self.gate}: {each.note}") for each in plan.events))
+        """With Events that name the gate."""
+        return replace(plan, events=tuple(events.about_gate(self.gate, each) for each in plan.events))
 
 
 class GateLoop(Loop[GateCase, Plan]):

@@ -9,6 +9,7 @@ from objects.builders import Pod, claim, namespace, pod, scheduling_gate, templa
 from unit.explain.situations import NOW, lease
 from unit.gates.zones import BATCH, Zone, config_map, saying
 
+from tollbar import wellknown
 from tollbar.explain import pods, text
 from tollbar.explain.causes import Cause
 from tollbar.explain.values import PodExplanation
@@ -247,6 +248,21 @@ def test_an_earlier_refusal_does_not_hide_what_holds_the_pod_now() -> None:
         Cause.GATE_CLASS,
         "scheduling gate tollbar.dev/quota holds the Pod: QuotaExceeded: waiting for cpu in PodQuota q",
     )
+
+
+def test_a_refusal_of_a_class_is_not_taken_for_one_of_tollbars_own_gate() -> None:
+    held = pod().labelled(BATCH).gated(wellknown.GATE, Zone.name)
+    refused = {**said("ReleaseRefused", ""), "note": f"{Zone.name}: the API server refused the patch: no"}
+    found = explained(Held((namespace(), LED), held, Zone(), Cause.RELEASE_DUE, ""), refused).findings
+    assert [each.cause for each in found[:2]] == [Cause.RELEASE_DUE, Cause.GATE_CLASS]
+
+
+def test_what_an_event_says_that_goes_on_is_newer_than_what_came_between() -> None:
+    goes_on = {**said("SchedulingHeld", "waiting for cpu"), "series": {"lastObservedTime": "2026-01-01T00:02:00Z"}}
+    between = said("SchedulingHeld", "waiting for memory") | {"metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}}
+    given = Held((ENROLLED, LED), waiting(), PodQuotas(), Cause.GATE_CLASS, "")
+    found = explained(given, goes_on, between, unknown={"PodQuota": "forbidden"}).findings[0]
+    assert found.what == "scheduling gate tollbar.dev/quota holds the Pod: waiting for cpu"
 
 
 def test_without_the_right_to_list_namespaces_nobody_says_that_the_pod_waits_for_its_own() -> None:

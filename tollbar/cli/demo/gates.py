@@ -21,7 +21,7 @@ from tollbar.cli.demo.stage import (
     show_pods,
 )
 from tollbar.cli.waiting import Selection, Wanted, is_gone, until
-from tollbar.decide.pods.events import PodEvent
+from tollbar.decide.pods.events import PodEvent, gate_of
 from tollbar.model import pods
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import EVENTS, NAMESPACES, PLACEMENT_RULES, POD_QUOTAS, PODS, STATEFUL_SETS
@@ -136,7 +136,7 @@ async def _held_for(stage: Stage, pod: Object, gate: str) -> str:
     event = Selection(EVENTS, NAMESPACE, about)
 
     def says(found: Object | None) -> bool:
-        return str((found or {}).get("note")).startswith(f"{gate}: ")
+        return gate_of(str((found or {}).get("note")))[0] == gate
 
     with stage.tell.waiting("a Pod that waits is told why after two seconds, not before"):
         what = f"the event of {key_of(pod).name} about {gate}"

@@ -1,6 +1,7 @@
 """The Events about Pods: every reason and every text."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tollbar.decide.pods.justification import Given
@@ -62,6 +63,17 @@ class GateFailure(Code):
 
     RAISED = "Raised", "The class raised an error, or returned something that is not an answer."
     FORBIDDEN = "ForbiddenMutation", "The class asked for a change that the API server would refuse."
+
+
+def about_gate(gate: str, event: Event) -> Event:
+    """The Event about this gate of a gate class: a Pod may have several, so the note begins with the gate's name."""
+    return replace(event, note=f"{gate}: {event.note}")
+
+
+def gate_of(note: str) -> tuple[str, str]:
+    """The gate that the note of an Event begins with (`about_gate`), and the text after it; ("", note) for others."""
+    gate, separator, text = note.partition(": ")
+    return (gate, text) if separator and "/" in gate and " " not in gate else ("", note)
 
 
 def gate_failed(why: str) -> Event:

@@ -50,6 +50,27 @@ TEXTS: dict[str, tuple[Callable[[], Event], Event]] = {
 }
 
 
+GATE = "example.com/zone"
+UNSCHEDULABLE = "0/3 nodes are available: 3 Insufficient cpu."
+NOTES: dict[str, tuple[str, tuple[str, str]]] = {
+    "of a class": (events.about_gate(GATE, events.scheduling_held("a: b")).note, (GATE, "waiting for a: b")),
+    "cut off by the recorder": (f"{GATE}: {'x' * 1000}", (GATE, "x" * 1000)),
+    "of Tollbar's own gate": (
+        events.scheduling_held("ResourceClaim ml/c: d").note,
+        ("", "waiting for ResourceClaim ml/c: d"),
+    ),
+    "of its refusal": (events.release_refused("no").note, ("", "the API server refused the patch: no")),
+    "of a rule": (events.rule_evaluation_failed([("a/b", "x")]).note, ("", "rule a/b: x")),
+    "of another component": (UNSCHEDULABLE, ("", UNSCHEDULABLE)),
+    "without a text": ("", ("", "")),
+}
+
+
+@pytest.mark.parametrize(("note", "want"), NOTES.values(), ids=NOTES)
+def test_of_which_gate_a_note_is(note: str, want: tuple[str, str]) -> None:
+    assert events.gate_of(note) == want
+
+
 @pytest.mark.parametrize(("said", "want"), TEXTS.values(), ids=TEXTS)
 def test_texts(said: Callable[[], Event], want: Event) -> None:
     assert said() == want
