@@ -12,6 +12,7 @@ from tollbar import wellknown
 from tollbar.gates import controller, registry
 from tollbar.gates.placement import PlacementGate
 from tollbar.gates.quota import PodQuotas
+from tollbar.model.gates import released_text
 from tollbar.runtime import options, process
 from tollbar.runtime.detection import KeptTolerations, user_name
 from tollbar.runtime.manager import Manager
@@ -30,7 +31,7 @@ async def setup(manager: Manager) -> None:
     matches = Matches(manager.caches.store(kinds.PENDING_PODS))
     gates.setup(manager, gatherer, matches)
     classes = registry.enabled(manager.configuration.gates)
-    manager.lease_annotations[wellknown.ANNOTATION_GATES] = ",".join(each.name for each in classes)
+    manager.lease_annotations[wellknown.ANNOTATION_GATES] = released_text(each.name for each in classes)
     for each in classes:
         controller.setup(manager, gatherer, each)
         if isinstance(each, PodQuotas):

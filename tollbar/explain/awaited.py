@@ -52,7 +52,7 @@ def released(case: Case) -> Iterator[Remedy]:
     if not pods.is_gated(case.pod):
         return
     if cluster.gate_plan(case.pod).released:
-        if case.controllers is False:
+        if case.is_led is False:
             yield Remedy(Cause.NO_CONTROLLER, "a controller runs", RELEASES, helps=True)
         return
     missing = cluster.package(case.pod).missing

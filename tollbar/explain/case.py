@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
 
 from tollbar.decide.pods.events import gate_of
 from tollbar.explain.events import last, note_of
 from tollbar.gates import Section
 from tollbar.gates.evaluation import Evaluation
 from tollbar.model import pods, timestamps
+from tollbar.model.gates import released_gates
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.offline import Cluster
-from tollbar.wellknown import ANNOTATION_GATES
-
-_PATIENCE: Final = 2.0
-"""After so many durations of the Lease without a renewal no controller is there, as for admission."""
+from tollbar.views.lease import PATIENCE
 
 
 class Case:
@@ -42,19 +39,19 @@ class Case:
 
     @cached_property
     def told(self) -> Mapping[str, tuple[Evaluation, Sequence[Section]]]:
-        """What the classes of the Pod's gates say, by gate, of those that are here with all that they read."""
+        """By gate, the answer and the tables of each gate class that is installed and whose objects may be read."""
         found = ((name, self.cluster.told_of(name, self.pod)) for name in pods.gate_names(self.pod))
         return {name: told for name, told in found if told is not None}
 
     @property
-    def controllers(self) -> bool | None:
-        """Whether they are led (`is_led`)."""
+    def is_led(self) -> bool | None:
+        """Whether a controller renews the Lease; None if it may not be read."""
         return is_led(self.cluster)
 
     def releases(self, gate: str) -> bool | None:
-        """Whether a controller renews the Lease that releases this gate of a class, as far as it says which it does."""
-        said = annotations_of(_lease(self.cluster)).get(ANNOTATION_GATES)
-        return self.controllers and (said is None or gate in str(said).split(","))
+        """Whether a controller renews the Lease that releases this gate of a gate class; None if that is not known."""
+        released = released_gates(annotations_of(_lease(self.cluster)))
+        return self.is_led and (released is None or gate in released)
 
     def overdue(self, gate: str) -> float | None:
         """The maxHold of this gate in seconds, if the Pod is that old; None for a gate without a limit."""
@@ -63,14 +60,14 @@ class Case:
 
 
 def is_led(cluster: Cluster) -> bool | None:
-    """Whether a controller renews the Lease; None if it may not be read."""
+    """Whether a controller has renewed the Lease within PATIENCE times its duration; None if it may not be read."""
     if not cluster.knows(cluster.lease.resource):
         return None
     lease = _lease(cluster)
     renewed, lasts = spec(lease).get("renewTime"), float(spec(lease).get("leaseDurationSeconds") or 15)
     if not (renewed and spec(lease).get("holderIdentity")):
         return False
-    return cluster.now - timestamps.parse(str(renewed)) <= _PATIENCE * lasts
+    return cluster.now - timestamps.parse(str(renewed)) <= PATIENCE * lasts
 
 
 def _lease(cluster: Cluster) -> Object:

@@ -221,7 +221,7 @@ def _our_gate(case: Case) -> Iterator[Finding]:
             yield _not_generated(case, f"{pending}; {tail}")
         if not (package.missing or package.pending):
             yield Finding(Cause.WAITING_FOR_RULE, tail, since, "who makes what is missing", "see the rules below")
-    elif case.controllers is False:
+    elif case.is_led is False:
         what = "nothing holds the Pod any more, and no controller renews the Lease to release it"
         yield Finding(Cause.NO_CONTROLLER, what, since, "who runs Tollbar", "start the controllers, or `tollbar drain`")
     else:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tollbar import wellknown
 from tollbar.model import timestamps
+from tollbar.model.gates import released_gates
 from tollbar.model.objects import annotations_of, spec
 from tollbar.runtime.manager import Manager
 from tollbar.runtime.source import Delta
@@ -63,9 +64,8 @@ class ControllersLease:
 
     def _on_delta(self, delta: Delta) -> None:
         notes = annotations_of(delta.new or {})
-        said = notes.get(wellknown.ANNOTATION_GATES)
         self._drops = notes.get(wellknown.ANNOTATION_DEVICE_TOLERATIONS) == wellknown.DROPPED
-        self._gates = None if said is None else frozenset(said.split(","))
+        self._gates = released_gates(notes)
         wanted = spec(delta.new or {})
         renewed = str(wanted.get("renewTime") or "")
         if not wanted.get("holderIdentity") or not renewed or renewed == self._renew_time:

@@ -8,7 +8,7 @@ rules and reservations have problems.  What the user may not read is shown as un
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from tollbar.cli.status.webhook import Admission, Configurations, Webhook
 from tollbar.decide.claims import modes
 from tollbar.gates import registry
 from tollbar.model import conditions, pods, timestamps
-from tollbar.model.gates import gate_name
+from tollbar.model.gates import gate_name, released_gates
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
 from tollbar.model.resources import (
     DEPLOYMENTS,
@@ -193,18 +193,13 @@ async def gather(client: Client, namespace: str, clock: Clock) -> Status:
         rules_not_ready=None if rules is None else tuple(filter(None, map(_not_ready, rules))),
         placements_not_ready=None if placements is None else tuple(filter(None, map(_not_ready, placements))),
         quotas=None if quotas is None else tuple(map(status_of, quotas)),
-        released=_released(notes),
+        released=released_gates(notes),
         reservations=None if reserved is None else dict(sorted(Counter(each.reason for each in reserved).items())),
         unreserved=tuple(str(each) for each in reserved or () if not each.is_fine),
         loops=await claims.loops(reading, now),
         refusals=await claims.refusals(reading, now) if lease else (),
         unread=tuple(dict.fromkeys(reading.unread)),
     )
-
-
-def _released(notes: Mapping[str, str]) -> frozenset[str] | None:
-    said = notes.get(wellknown.ANNOTATION_GATES)
-    return None if said is None else frozenset(said.split(","))
 
 
 def _controllers(gates: Sequence[Object]) -> str:
