@@ -6,7 +6,7 @@ scheduler.  Errors are values with upstream's texts; docs/reference/allocator.md
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
 from random import getrandbits
@@ -43,12 +43,13 @@ class Failed:
     """Why the claims cannot be allocated.
 
     With `node_only` another Node may still do, and with `timed_out` more time; else the claims or their classes are at
-    fault.
+    fault, and `error` is what is wrong with them.
     """
 
     message: str
     node_only: bool = False
     timed_out: bool = False
+    error: Unsolvable | None = field(default=None, compare=False)
 
 
 class Allocation:
@@ -120,7 +121,7 @@ def _work(allocator: "Allocator", node: Object, claims: Sequence[Object]) -> Ste
                 for claim, chosen in zip(asked.claims, search.solution, strict=True)
             ]
     except Unsolvable as problem:
-        return Failed(str(problem))
+        return Failed(str(problem), error=problem.with_traceback(None))  # whose frames would keep the search in memory
     finally:
         allocator.steps += search.steps
     if any(pool.state is PoolState.INVALID for pool in pools):

@@ -36,11 +36,12 @@ class Exclusion(Code):
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """`detail` names the selector, the taint or the counter."""
+    """`detail` names the selector, the taint or the counter; `taint` is the taint itself, None for other reasons."""
 
     device: DeviceId
     why: Exclusion
     detail: str = ""
+    taint: Object | None = None
 
 
 def unusable_pools(allocator: Allocator, node: Object) -> list[tuple[PoolId, PoolState]]:
@@ -59,24 +60,24 @@ def in_pool(allocator: Allocator, request: Request, pool: Pool, node: Object) ->
     """Of every device of the pool, as the Node sees it; none where the pool is not usable."""
     if allocator.may_use(pool):
         for device in pool.devices:
-            yield Excluded(device.id, *_excluded(allocator, request, pool, device, node))
+            yield _examined(allocator, request, pool, device, node)
 
 
-def _excluded(
-    allocator: Allocator, request: Request, pool: Pool, device: Device, node: Object
-) -> tuple[Exclusion, str]:
+def _examined(allocator: Allocator, request: Request, pool: Pool, device: Device, node: Object) -> Excluded:
     examiner = allocator.setting.examiner
     candidate = examiner.candidate(request, pool, device, node)
     if candidate is None:
-        return _mismatch(allocator, request, pool, device, node)
+        return Excluded(device.id, *_mismatch(allocator, request, pool, device, node))
     if candidate.error:
-        return Exclusion.SELECTOR_FAILED, candidate.error
+        return Excluded(device.id, Exclusion.SELECTOR_FAILED, candidate.error)
     if not examiner.is_allowed(request, device):
         taint = untolerated(device.taints, request.tolerations)
-        return (Exclusion.TAINT, taint_text(taint)) if taint is not None else (Exclusion.NOT_SUPPORTED, "counters")
+        if taint is None:
+            return Excluded(device.id, Exclusion.NOT_SUPPORTED, "counters")
+        return Excluded(device.id, Exclusion.TAINT, taint_text(taint), taint)
     if not examiner.is_free(request, device):
-        return Exclusion.TAKEN, ""
-    return _used_up(allocator, candidate)
+        return Excluded(device.id, Exclusion.TAKEN)
+    return Excluded(device.id, *_used_up(allocator, candidate))
 
 
 def _mismatch(

@@ -10,27 +10,40 @@ from tollbar.dra import constraints
 from tollbar.dra.constraints import Constraint
 from tollbar.dra.features import Features
 from tollbar.model.claims import RESULTS_MAX, requests_of
-from tollbar.model.objects import Object, key_of, spec
+from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.quantity import Amount, amount
 
 
 @dataclass(slots=True, eq=False)
 class Selector:
+    """A CEL selector of a request, or of its DeviceClass.
+
+    `where` names the claim or the class for messages, `index` is the selector's place in its list there.
+    """
+
     expression: str
-    origin: str
-    """Where it stands, for messages: `class gpu: selector #0`."""
+    where: str
+    index: int
+    is_of_class: bool
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, for messages: `class gpu: selector #0`."""
+        return f"{self.where}: selector #{self.index}"
 
 
 @dataclass(slots=True, eq=False)
 class Request:
     """A request, or one alternative of a prioritized list; never changed, as a claim.
 
-    `name` is the request's, `full_name` the one in results: `request/alternative` for an alternative.  `label` begins
-    messages; it names an alternative by its own name alone.  `count` is None for mode All.  `constraints` are those of
-    the claim's that apply to it, each with its index.
+    `claim` is the place of its claim among those of the Pod, `index` its own in the claim.  `name` is the request's,
+    `full_name` the one in results: `request/alternative` for an alternative.  `label` begins messages; it names an
+    alternative by its own name alone.  `count` is None for mode All.  `constraints` are those of the claim's that apply
+    to it, each with its index.
     """
 
     claim: int
+    claim_key: Key
     index: int
     name: str
     full_name: str
@@ -90,11 +103,12 @@ def parse(index: int, claim: Object, device_class: Callable[[str], Object | None
 
     ValueError or KeyError for what the API server would refuse.
     """
-    label, devices = str(key_of(claim)), spec(claim).get("devices") or {}
+    key, devices = key_of(claim), spec(claim).get("devices") or {}
+    label = str(key)
     given = devices.get("constraints") or ()
     made = tuple(constraints.make(each, lists=features.list_type_attributes) for each in given)
     applying = [(each.get("requests") or (), number, made[number]) for number, each in enumerate(given)]
-    reader = _Reader(index, label, applying, device_class, features)
+    reader = _Reader(index, key, label, applying, device_class, features)
     found = tuple(tuple(reader.alternatives(number, each)) for number, each in enumerate(requests_of(claim)))
     every = [each for alternatives in found for each in alternatives]
     least = sum(min(each.count or 0 for each in alternatives) for alternatives in found)
@@ -113,6 +127,7 @@ def parse(index: int, claim: Object, device_class: Callable[[str], Object | None
 @dataclass(frozen=True, slots=True)
 class _Reader:
     claim: int
+    key: Key
     label: str
     constraints: Sequence[tuple[Sequence[str], int, Constraint | None]]
     """Those of the claim, each with the requests that it is for and its index."""
@@ -135,13 +150,14 @@ class _Reader:
         asked = ((given.get("capacity") or {}).get("requests") or {}).items()
         capacity = tuple(sorted((key, amount(str(value))) for key, value in asked))
         selectors = (
-            *_selectors(spec(found or {}).get("selectors") or (), f"class {class_name}"),
-            *_selectors(given.get("selectors") or (), f"claim {self.label}"),
+            *_selectors(spec(found or {}).get("selectors") or (), f"class {class_name}", is_of_class=True),
+            *_selectors(given.get("selectors") or (), f"claim {self.label}", is_of_class=False),
         )
         question = (tuple(each.expression for each in selectors), capacity)
         admin_access, tolerations = bool(given.get("adminAccess")), tuple(given.get("tolerations") or ())
         return Request(
             claim=self.claim,
+            claim_key=self.key,
             index=index,
             name=name,
             full_name=full_name,
@@ -195,7 +211,7 @@ class _Reader:
         return ""
 
 
-def _selectors(given: list[Object] | tuple[Object, ...], origin: str) -> Iterator[Selector]:
-    for number, each in enumerate(given):
+def _selectors(given: list[Object] | tuple[Object, ...], where: str, *, is_of_class: bool) -> Iterator[Selector]:
+    for index, each in enumerate(given):
         if each.get("cel") is not None:
-            yield Selector(each["cel"]["expression"], f"{origin}: selector #{number}")
+            yield Selector(each["cel"]["expression"], where, index, is_of_class)

@@ -30,6 +30,18 @@ class Unsolvable(Exception):
     """Something is wrong with the claims, so that no Node needs to be asked; the message is kube-scheduler's."""
 
 
+class UnusablePool(Unsolvable):
+    """A request for all devices meets a pool that gives none, as its state says."""
+
+    def __init__(self, message: str, state: PoolState) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class FailingDevice(Unsolvable):
+    """A selector has no answer for a device, or it cannot be told how much of its capacity a request consumes."""
+
+
 Chosen: TypeAlias = tuple[Request, Candidate]
 """A device for a request."""
 
@@ -190,15 +202,16 @@ class Search:
         for pool in self._pools:
             if pool.state is not PoolState.USABLE:
                 what = "being updated" if pool.state is PoolState.INCOMPLETE else "invalid"
-                raise Unsolvable(
-                    f"{request.label}: asks for all devices, but resource pool {pool.id} is currently {what}"
+                raise UnusablePool(
+                    f"{request.label}: asks for all devices, but resource pool {pool.id} is currently {what}",
+                    pool.state,
                 )
             for candidate in self._examiner.matching(request, pool, self._node):
                 if candidate is None:
                     yield
                     continue
                 if candidate.error:
-                    raise Unsolvable(candidate.error)
+                    raise FailingDevice(candidate.error)
                 self._counts[request] += 1
                 if len(found) < RESULTS_MAX:
                     found.append(candidate)
@@ -292,7 +305,7 @@ class Search:
         if holders and (not request.admin_access or (not is_share and request.claim in holders)):
             return None
         if error:
-            raise Unsolvable(self._examiner.problem(request, candidate, self._node))
+            raise FailingDevice(self._examiner.problem(request, candidate, self._node))
         needs_counters = bool(device.consumes) and self._needs_counters(candidate)
         if needs_counters and not self._has_counters(device, pool):
             return None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tollbar.decide.claims import devicetolerations
-from tollbar.dra.exclusions import Excluded, Exclusion
+from tollbar.dra.exclusions import Excluded, Exclusion, taint_text
 from tollbar.dra.requests import Request
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, Change, named
@@ -86,10 +86,10 @@ def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
 
 def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
     """Without each DeviceTaintRule that has such a taint; without the taint in the slice; with a toleration."""
-    texts = {each.detail for each in details}
+    taints = [each.taint for each in details if each.taint is not None]
+    keys = {taint.get("key") for taint in taints}
     for rule in cluster.objects(DEVICE_TAINT_RULES):
-        taint = spec(rule).get("taint") or {}
-        if f"{taint.get('key')}" in {text.partition(":")[0].partition("=")[0] for text in texts}:
+        if (spec(rule).get("taint") or {}).get("key") in keys:
             text = f"DeviceTaintRule {key_of(rule).name} is gone"
             yield Change(Cause.DEVICE_TAINTED, text, without=(rule,))
     tainted = {each.device for each in details}
@@ -113,7 +113,7 @@ def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) 
     tolerating = [*request.tolerations, {"operator": "Exists"}]
     yield Change(
         Cause.DEVICE_TAINTED,
-        f"{request.label} tolerates {', '.join(sorted(texts)[:MOST])}",
+        f"{request.label} tolerates {', '.join(sorted(set(map(taint_text, taints)))[:MOST])}",
         put=_with_request(cluster, request, tolerations=tolerating),
     )
 
@@ -137,11 +137,10 @@ def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
 
 def unselective(cluster: Cluster, cause: Cause, request: Request) -> Iterator[Change]:
     """A request without its own selectors, without those of its class, and without capacity."""
-    own = [each for each in request.selectors if each.origin.startswith("claim ")]
-    if own:
+    if not all(each.is_of_class for each in request.selectors):
         text = f"{request.label} has no selectors of its own"
         yield Change(cause, text, put=_with_request(cluster, request, selectors=[]))
-    if len(own) < len(request.selectors):
+    if any(each.is_of_class for each in request.selectors):
         name = key_of(request.device_class).name
         from_class = {**request.device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
         put = {**from_class, "spec": {**spec(request.device_class), "selectors": []}}
@@ -163,8 +162,8 @@ def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple
 
 def _claim_of(cluster: Cluster, request: Request) -> Object | None:
     """None for the claim of extended resources, which is not there yet."""
-    namespace, _, name = request.label.removeprefix("claim ").partition(",")[0].partition("/")
-    return cluster.get(RESOURCE_CLAIMS, name, namespace)
+    key = request.claim_key
+    return cluster.get(RESOURCE_CLAIMS, key.name, key.namespace)
 
 
 def _changed(given: Object, request: Request, fields: dict[str, object]) -> Object:

@@ -10,10 +10,12 @@ from tollbar.dra.allocator import Allocator, Failed
 from tollbar.dra.exclusions import Excluded, Exclusion, exclusions, unusable_pools
 from tollbar.dra.inventory import PoolState
 from tollbar.dra.requests import Request
+from tollbar.dra.search import FailingDevice, UnusablePool
 from tollbar.dra.state import AllocatedState
 from tollbar.explain.causes import Cause
 from tollbar.explain.changes import MOST, NODES_LOOKED_AT, Change, Group, Rejection, named
 from tollbar.explain.devicechanges import changes_for, completed, deallocated, fewer, holders_of, loosened, unselective
+from tollbar.explain.nodes import other
 from tollbar.explain.values import DeviceGroup
 from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
@@ -22,6 +24,7 @@ from tollbar.model.resources import NODES, RESOURCE_CLAIMS
 from tollbar.model.steps import result_of
 from tollbar.model.texts import counted
 from tollbar.offline import Cluster
+from tollbar.scheduler.framework.status import Status
 from tollbar.scheduler.plugins.dynamic_resources.plugin import UNAVAILABLE
 from tollbar.wellknown import EXTENDED_RESOURCES_CLAIM
 
@@ -129,7 +132,7 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         )
         yield _rejection(Cause.POOL_INCOMPLETE, what, completed(cluster, unusable))
     if not asked:
-        yield Rejection(Cause.OTHER_PLUGIN, f"{group.on}: {group.plugin}: {group.reason}", "", "see the text")
+        yield from other(cluster, pod, group)
     elif best and not best[0].short:
         yield _together(cluster, asked, best, group, "enough devices are free, but not together")
     elif best and not (nearest in (-1, _TOO_FEW) and (incomplete or invalid)):
@@ -291,7 +294,19 @@ def _wanted(asked: Sequence[Request]) -> str:
     return "; ".join(map(_asks, asked[:MOST]))
 
 
-def without_selectors(cluster: Cluster, pod: Object) -> tuple[Change, ...]:
+def failure(cluster: Cluster, pod: Object, status: Status) -> Rejection | None:
+    """Of an error that ended the search for devices on all Nodes, if a device or a pool is at fault."""
+    match status.error:
+        case UnusablePool(state=PoolState.INCOMPLETE):
+            return _rejection(Cause.POOL_INCOMPLETE, status.message)
+        case UnusablePool():
+            return _rejection(Cause.POOL_INVALID, status.message)
+        case FailingDevice():
+            return _rejection(Cause.SELECTOR_FAILED, status.message, _without_selectors(cluster, pod))
+    return None
+
+
+def _without_selectors(cluster: Cluster, pod: Object) -> tuple[Change, ...]:
     """What may help where a selector fails, whichever it is: the requests with selectors, each without."""
     selective = [each for each in requests(cluster, pod) if each.selectors]
     return tuple(change for each in selective[:MOST] for change in unselective(cluster, Cause.SELECTOR_FAILED, each))

@@ -283,8 +283,12 @@ def _volumes_there(cluster: Cluster, pod: Object) -> Iterator[Change]:
 
 
 def other(_cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejection]:
-    what = f"{group.on}: {group.plugin}: {group.reason}"
-    yield Rejection(Cause.OTHER_PLUGIN, what, "", "see the text of the plugin")
+    yield by_plugin(f"{group.on}: {group.plugin}", group.reason)
+
+
+def by_plugin(plugin: str, said: str) -> Rejection:
+    """The words of a plugin about which nothing more is known here."""
+    return Rejection(Cause.OTHER_PLUGIN, f"{plugin}: {said}", "", "see the text of the plugin")
 
 
 Rejections: TypeAlias = Callable[[Cluster, Object, Group], Iterator[Rejection]]

@@ -92,12 +92,7 @@ def _failure(cluster: Cluster, pod: Object, status: Status) -> Rejection:
     """The attempt ended before Nodes were told apart."""
     if not len(cluster.scheduler.snapshot):
         return Rejection(Cause.NO_NODES, "the cluster has no Node", "who runs the cluster", "add a Node")
-    if status.plugin != DYNAMIC_RESOURCES:
-        return Rejection(Cause.OTHER_PLUGIN, f"{status.plugin}: {status.message}", "", "see the text of the plugin")
-    if "being updated" in status.message:
-        return Rejection(Cause.POOL_INCOMPLETE, status.message, "the driver of the devices", "publish the whole pool")
-    who, action = "the author of the class or the claim", "guard the field in the selector with has()"
-    return Rejection(Cause.SELECTOR_FAILED, status.message, who, action, devices.without_selectors(cluster, pod))
+    return devices.failure(cluster, pod, status) or nodes.by_plugin(status.plugin, status.message)
 
 
 def tried(cluster: Cluster, pod: Object, found: Sequence[Rejection]) -> tuple[list[Rejection], list[Remedy]]:

@@ -427,6 +427,21 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         Cause.POOL_INCOMPLETE,
         f"what is published of pool {DRIVER}/n1 is all of it",
     ),
+    "all devices are asked for, and the pool is incomplete": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0", None)), published("s", "d1").but(*_OF_TWO)],
+        claiming(),
+        Cause.POOL_INCOMPLETE,
+    ),
+    "all devices are asked for, and the slices of the pool contradict each other": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0", None)), published("s", "d1", "d1")],
+        claiming(),
+        Cause.POOL_INVALID,
+    ),
+    "more devices are asked for than a claim may have": lambda: Situation(
+        [node("n1"), device_class("gpu"), wanting(exactly("r0", 40)), published("s", "d1")],
+        claiming(),
+        Cause.OTHER_PLUGIN,
+    ),
     "the claim is on another Node, which is full": lambda: Situation(
         [
             node("n1"),
@@ -501,6 +516,15 @@ SITUATIONS: Final[Mapping[str, Callable[[], Situation]]] = {
         pod().labelled(app="a").but("spec.affinity", {"podAntiAffinity": _terms("a")}),
         Cause.POD_AFFINITY,
         "the Pod has no Pod affinity and anti-affinity",
+    ),
+    "the anti-affinity of a Pod that is there": lambda: Situation(
+        [
+            node("n1"),
+            pod("old").but("spec.affinity", {"podAntiAffinity": _terms("a")}).but("spec.nodeName", "n1"),
+        ],
+        pod().labelled(app="a"),
+        Cause.POD_AFFINITY,
+        "Pod ml/old on node n1 ends",
     ),
     "a volume claim is missing": lambda: Situation(
         [node("n1")],

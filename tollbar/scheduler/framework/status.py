@@ -4,7 +4,7 @@ Success is `None` everywhere: a plugin returns a Status only when it has somethi
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
@@ -43,8 +43,8 @@ class Status:
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    error: Exception | None = None
-    """What an internal error came from, for the log."""
+    error: Exception | None = field(default=None, compare=False)
+    """What an internal error came from."""
 
     @property
     def message(self) -> str:

@@ -140,8 +140,8 @@ class DeviceSearch:
                 return unschedulable(text) if are_enough else failed(text)
             case Failed(message=message, node_only=True):
                 return unresolvable(message)
-            case Failed(message=message):
-                return failed(message)
+            case Failed(message=message, error=error):
+                return failed(message, error)
         allocations = tuple(result or ())
         if pod_claims.revision[0] is not None:  # else they are of a copy of the claims
             plan.solutions.put(node.name, node.labels, allocations)
