@@ -15,13 +15,13 @@ from tollbar.model.tolerations import text, tolerates
 from tollbar.offline import Cluster
 
 
-def given(obj: Object, rule: str) -> list[str]:
+def _given(obj: Object, rule: str) -> list[str]:
     """The requests of a claim or template that have tolerations of this rule, by the record."""
     found = (str(each.get("request")) for each in tolerations.provenance_of(obj) if each["rule"] == rule)
     return list(dict.fromkeys(found))
 
 
-def due(cluster: Cluster, obj: Object, rule: Rule) -> list[str]:
+def _due(cluster: Cluster, obj: Object, rule: Rule) -> list[str]:
     """The requests that would get some, if the rule was in force and alone, and the object was created again."""
     facts = cluster.gatherer.device_toleration_facts(devicetolerations.without_recorded(obj))
     plan = devicetolerations.decide(replace(facts, rules=(replace(rule, mode="Enforce"),)))
@@ -30,24 +30,25 @@ def due(cluster: Cluster, obj: Object, rule: Rule) -> list[str]:
 
 def said(cluster: Cluster, claim: Object, rule: Rule) -> str:
     """How the claim of a Pod stands to the rule; empty if that is not about any of its requests."""
-    has = given(claim, rule.name)
-    would = [each for each in due(cluster, claim, rule) if each not in has]
+    has, would = _standing(cluster, claim, rule)
     name = f"ResourceClaim {key_of(claim).name}"
     gave = f"gave {', '.join(has)} of {name}" if has else ""
     return "; ".join(filter(None, (gave, f"{name} made anew: {', '.join(would)}" if would else "")))
 
 
+def _standing(cluster: Cluster, obj: Object, rule: Rule) -> tuple[list[str], list[str]]:
+    """The requests of a claim or template that have tolerations of this rule, and those that would get some besides."""
+    has = _given(obj, rule.name)
+    return has, [each for each in _due(cluster, obj, rule) if each not in has]
+
+
 def sections(cluster: Cluster, rule: Rule) -> tuple[list[str], tuple[Section, ...]]:
     """What the explanation of a rule says about claims: lines of the summary, and tables."""
     objects = [*cluster.objects(RESOURCE_CLAIMS), *cluster.objects(RESOURCE_CLAIM_TEMPLATES)]
-    stands = [(f"{each['kind']} {key_of(each)}", given(each, rule.name), due(cluster, each, rule)) for each in objects]
-    rows = tuple(
-        (name, ", ".join(has) or "-", ", ".join(each for each in would if each not in has) or "-")
-        for name, has, would in stands
-        if has or would
-    )
-    have, others = (sum(1 for row in rows if row[column] != "-") for column in (1, 2))
-    line = f"of {len(objects)} claims and templates {have} have tolerations by it, {others} would get some if made anew"
+    found = [(f"{each['kind']} {key_of(each)}", *_standing(cluster, each, rule)) for each in objects]
+    have, get = sum(bool(has) for _, has, _ in found), sum(bool(would) for _, _, would in found)
+    line = f"of {len(found)} claims and templates {have} have tolerations by it, {get} would get some if made anew"
+    rows = tuple((name, ", ".join(has) or "-", ", ".join(would) or "-") for name, has, would in found if has or would)
     return [line], (
         Section("Tolerations of devices", ("TOLERATION",), tuple((text(each),) for each in rule.device_tolerations)),
         Section("Claims and templates", ("OBJECT", "REQUESTS THAT HAVE THEM", "WOULD IF MADE ANEW"), rows),

@@ -12,11 +12,11 @@ from tollbar.offline import Cluster
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.cache.resources import from_quantities
-from tollbar.scheduler.plugins.node_resources_fit import TOO_MANY_PODS
+from tollbar.scheduler.plugins.inter_pod_affinity import AFFINITY
+from tollbar.scheduler.plugins.node_resources_fit import TOO_MANY_PODS, short_resource
 
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_INSUFFICIENT: Final = "Insufficient "
 
 
 def cordoned(cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejection]:
@@ -86,7 +86,7 @@ def _without_affinity(pod: Object, *kinds: str) -> Object:
 def resources(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
     asked = cluster.scheduler.info(pod)
     infos = [info for name in group.nodes if (info := cluster.scheduler.snapshot.get(name)) is not None]
-    short = [each.removeprefix(_INSUFFICIENT) for each in group.reasons if each != TOO_MANY_PODS]
+    short = [name for each in group.reasons if (name := short_resource(each))]
     size = {name: max(info.allocatable.get(name) for info in infos) for name in short}
     free = {name: max(info.allocatable.get(name) - info.requested.get(name) for info in infos) for name in short}
     wanted = {name: asked.requests.resources.get(name) for name in short}
@@ -240,7 +240,7 @@ def pod_affinity(cluster: Cluster, _pod: Object, group: Group) -> Iterator[Rejec
             edit=lambda each: _without_affinity(each, "podAffinity", "podAntiAffinity"),
         )
     ]
-    for name in group.nodes[:MOST] if "anti-affinity" in group.reason else ():
+    for name in group.nodes[:MOST] if group.reasons != AFFINITY.reasons else ():
         info = cluster.scheduler.snapshot.get(name)
         changes += _each_ends(cluster, Cause.POD_AFFINITY, name, list(info.pods.values()) if info is not None else [])
     what = f"{group.on}: {group.reason.removeprefix('node(s) ')}"

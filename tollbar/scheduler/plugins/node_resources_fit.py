@@ -29,6 +29,7 @@ from tollbar.scheduler.plugins.resource_strategies import strategy
 from tollbar.wellknown import IMPLICIT_EXTENDED_RESOURCE_PREFIX
 
 TOO_MANY_PODS: Final = "Too many pods"
+_INSUFFICIENT: Final = "Insufficient "
 
 
 class Shortage(NamedTuple):
@@ -117,7 +118,7 @@ class NodeResourcesFit:
             allocatable = node.allocatable.get(name)
             if amount <= allocatable - node.requested.get(name) or is_ignored(name) or self._is_delegated(name, node):
                 continue
-            yield Shortage(f"Insufficient {name}", amount > allocatable)
+            yield Shortage(f"{_INSUFFICIENT}{name}", amount > allocatable)
 
     def _is_ignored(self, name: str) -> bool:
         """Whether the arguments leave this extended resource to others (scheduler extenders)."""
@@ -126,6 +127,11 @@ class NodeResourcesFit:
     def _is_delegated(self, name: str, node: NodeInfo) -> bool:
         """Whether DynamicResources decides: a DeviceClass backs the resource, and the Node has none (KEP-5004)."""
         return node.allocatable.get(name) <= 0 and self._shares.devices.class_of(name) is not None
+
+
+def short_resource(reason: str) -> str:
+    """The resource of which a Node has too little by this reason of Filter; empty for TOO_MANY_PODS."""
+    return reason.removeprefix(_INSUFFICIENT) if reason.startswith(_INSUFFICIENT) else ""
 
 
 def after_pod_delete(_pod: PodInfo, old: PodInfo, _new: None) -> QueueingHint:

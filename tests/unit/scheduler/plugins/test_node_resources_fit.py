@@ -13,7 +13,7 @@ from tollbar.model.objects import Object
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.events import Action, EventResource
-from tollbar.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from tollbar.scheduler.plugins.node_resources_fit import NodeResourcesFit, short_resource
 from tollbar.scheduler.plugins.resource_strategies import interpolate
 
 GPU = "example.com/gpu"
@@ -231,6 +231,11 @@ SCORES: dict[str, tuple[NodeResourcesFit, PodInfo, NodeInfo, int]] = {
         0,
     ),
 }
+
+
+def test_each_reason_tells_of_which_resource_it_is() -> None:
+    _, *reasons = filtered(PLUGIN, requesting(cpu="8", **{GPU: "1"}), used(room(pods="1")))
+    assert [short_resource(each) for each in reasons] == ["", "cpu", GPU]
 
 
 @pytest.mark.parametrize(("plugin", "given", "on", "want"), SCORES.values(), ids=SCORES)
