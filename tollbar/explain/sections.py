@@ -165,15 +165,19 @@ def _of_claims(case: Case, rule: Rule) -> RuleVerdict:
 
 
 def tolerations_of(pod: Object) -> Iterator[Toleration]:
-    by = {
-        identity(each): f"rule {entry['rule']}, {_VIA.get(entry['via'], 'added')}"
+    by_rules = {
+        identity(each): (str(entry["rule"]), _VIA.get(entry["via"], "added"))
         for entry in tolerations.provenance_of(pod)
         for each in entry["added"]
     }
     for each in pods.tolerations(pod):
-        defaulted = each.get("key") in _DEFAULTED and each.get("tolerationSeconds") == 300
-        origin = by.get(identity(each)) or ("a default of Kubernetes" if defaulted else "the Pod's own")
-        yield Toleration(toleration_text(each), origin)
+        text = toleration_text(each)
+        if (given := by_rules.get(identity(each))) is not None:
+            rule, via = given
+            yield Toleration(text, f"rule {rule}, {via}", rule, via)
+        else:
+            defaulted = each.get("key") in _DEFAULTED and each.get("tolerationSeconds") == 300
+            yield Toleration(text, "a default of Kubernetes" if defaulted else "the Pod's own")
 
 
 def notes_of(pod: Object) -> Iterator[str]:

@@ -75,8 +75,12 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
+    """A toleration of the Pod.  `rule` gave it, `via` says how; both are empty for one that comes from elsewhere."""
+
     text: str
     origin: str
+    rule: str = ""
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 That a browser shows it is tried in tests/integration/test_page.py.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from unit.cli.simulating import NOW, configuration, in_file, new, planned, writt
 from tollbar.cli import main
 from tollbar.cli.page import explained, matrix, rendering, simulated, tiles
 from tollbar.cli.page.matrix import Row
-from tollbar.cli.page.values import Card, Column, Devices, Page, Timeline
+from tollbar.cli.page.values import Card, Column, Devices, Given, Page, Timeline
 from tollbar.cli.simulate import page_of
 from tollbar.cli.simulation.playing import play
 from tollbar.cli.simulation.verdicts import Rejected
@@ -377,6 +378,18 @@ def test_the_page_of_a_pod_that_runs() -> None:
     found = explained.page(cluster, running, explanations.explain(cluster, running))
     assert (found.headline, found.pods.rows[0].state) == ("This Pod has a Node", "placed")
     assert matrix_letters(found) == [["●"]]
+
+
+def test_the_page_of_a_pod_has_the_tolerations_that_rules_gave_it() -> None:
+    added = toleration("example.com/gpu")
+    record = json.dumps([{"rule": "rule a, b", "generation": 1, "added": [added], "via": "late"}])
+    waiting = pod().tolerating(toleration("example.com/own"), added).annotated({"tollbar.dev/tolerations": record})
+    cluster = Cluster([node("n1"), waiting], now=NOW)
+    found = explained.page(cluster, waiting, explanations.explain(cluster, waiting))
+    assert found.tolerations.rows == (
+        Given("rule a, b", "example.com/gpu:NoSchedule op=Exists", "late", 1, ("ml/web",)),
+    )
+    assert found.pods.rows[0].rules == "rule a, b"
 
 
 def test_the_moments_of_a_pod_are_bounded_and_the_last_ones_are_kept() -> None:

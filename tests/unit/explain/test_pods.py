@@ -166,6 +166,8 @@ def test_where_a_toleration_comes_from_by_a_record_of(record: str, origin: str) 
     annotations = {wellknown.ANNOTATION_PROVENANCE: record.replace("ADDED", json.dumps(added))}
     found = pods.explain(Cluster([namespace()], now=NOW), pod().tolerating(added).annotated(annotations))
     assert [each.origin for each in found.tolerations] == [origin]
+    by_rule = origin.startswith("rule ")
+    assert [(each.rule, each.via) for each in found.tolerations] == [("gpu", "late") if by_rule else ("", "")]
 
 
 CARDS = toleration_rule("cards").cel(WANTS_GPU).giving_devices(TOLERATION)

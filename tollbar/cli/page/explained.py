@@ -13,7 +13,7 @@ from tollbar.cli.simulation.verdicts import Rejected
 from tollbar.explain import text
 from tollbar.explain.causes import Cause
 from tollbar.explain.pods import ungated
-from tollbar.explain.values import PodExplanation, Toleration
+from tollbar.explain.values import PodExplanation
 from tollbar.model import pods
 from tollbar.model.objects import Object, key_of, metadata
 from tollbar.model.resources import NODES
@@ -23,7 +23,6 @@ from tollbar.offline import Cluster
 MOMENTS: Final = 60
 _ANSWER: Final = "why-0"
 _ROW: Final = "0"
-_RULE: Final = "rule "
 
 
 def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Object] = ()) -> Page:
@@ -37,13 +36,12 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
         waiting = [ungated(copy, pod)]
         seen = {name: Rejected.of(status) for name, status in copy.scheduler.survey(waiting[0]).items()}
     here = Counter([found.node] if found.node else [])
-    gave = [each for each in found.tolerations if each.origin.startswith(_RULE)]
+    given = [each for each in found.tolerations if each.rule]
     state: State = (
         "placed" if found.node else "held" if pods.gate_names(pod) else "refused" if is_missing else "pending"
     )
-    rules = some(list(dict.fromkeys(_by(each.origin)[0] for each in gave)), NAMED)
-    given = [device for claim in found.claims for request in claim.requests for device in request.devices]
-    devices = some(given, NAMED)
+    rules = some(list(dict.fromkeys(each.rule for each in given)), NAMED)
+    devices = some([device for claim in found.claims for each in claim.requests for device in each.devices], NAMED)
     why = f"{first.cause}: {first.what}" if first is not None else ""
     return Page(
         title=f"Pod {label}",
@@ -58,7 +56,7 @@ def page(copy: Cluster, pod: Object, found: PodExplanation, events: Sequence[Obj
         pods=Pods((PodRow(_ROW, label, 1, "", state, "", rules, found.node, devices, why, _ANSWER),)),
         matrix=matrix([Row(_ROW, label, _ANSWER, here, seen)], nodes),
         devices=tiles.tiles(copy, tiles.views(copy, waiting), [found.node]),
-        tolerations=Tolerations.of([_given(label, each) for each in gave]),
+        tolerations=Tolerations.of([Given(each.rule, each.text, each.via, 1, (label,)) for each in given]),
         answers=(answer(_ANSWER, found),),
         notes=(*found.notes, *(f"Not read: {each}" for each in found.unknown)),
     )
@@ -86,14 +84,3 @@ def _timeline(pod: Object, found: PodExplanation, events: Sequence[Object]) -> T
     known = sorted((each for each in dict.fromkeys(moments) if each.when), key=lambda each: each.when)
     more = left_out(len(known) - MOMENTS, "moments before these")
     return Timeline(moments=tuple(known[-MOMENTS:]), left_out=more) if known else None
-
-
-def _given(label: str, toleration: Toleration) -> Given:
-    rule, via = _by(toleration.origin)
-    return Given(rule, toleration.text, via, 1, (label,))
-
-
-def _by(origin: str) -> tuple[str, str]:
-    """The rule, and the way by which its toleration came."""
-    rule, _, via = origin.removeprefix(_RULE).partition(", ")
-    return rule, via

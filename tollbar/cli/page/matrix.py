@@ -4,7 +4,7 @@ Nodes that are alike for all Pods of the matrix share a column, so that thousand
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,11 +61,13 @@ def matrix(rows: Sequence[Row], nodes: Sequence[str]) -> Matrix | None:
         alike.setdefault(key, []).append(name)
     groups = sorted(alike.items(), key=lambda item: not any(placed for placed, _ in item[0]))  # type: ignore[misc]
     kept = [names for _, names in groups[:COLUMNS]]
-    cells = [tuple(_cell(row, names[0]) for names in kept) for row in shown]
+    marked = [[_marked(row, names[0]) for names in kept] for row in shown]
+    cells = [tuple(Cell(mark.letter, mark.tone, text) for mark, text in found) for found in marked]
+    used = Counter(mark for found in marked for mark, _ in found)
     return Matrix(
         columns=tuple(Column(names[0], len(names)) for names in kept),
         rows=tuple(MatrixRow(row.id, row.label, row.answer, found) for row, found in zip(shown, cells, strict=True)),
-        legend=tuple(_legend(cells)),
+        legend=tuple(mark for mark, _ in used.most_common()),
         left_out=_left_out(len(rows) - len(shown), groups[COLUMNS:]),
     )
 
@@ -74,27 +76,17 @@ def _verdict(row: Row, node: str) -> object:
     return _UNSEEN if row.verdicts is None else row.verdicts.get(node, _UNSEEN)
 
 
-def _cell(row: Row, node: str) -> Cell:
+def _marked(row: Row, node: str) -> tuple[Mark, str]:
+    """The mark of a cell, and the whole text; a mark names the plugin that rejects the Node."""
     if count := row.on.get(node):
-        return Cell(_PLACED.letter, _PLACED.tone, f"{counted(count, 'Pod')} got this Node")
+        return _PLACED, f"{counted(count, 'Pod')} got this Node"
     found = _verdict(row, node)
     if found is None:
-        return Cell(_FITS.letter, _FITS.tone, _FITS.text)
+        return _FITS, _FITS.text
     if not isinstance(found, Rejected):
-        return Cell(_UNSEEN.letter, _UNSEEN.tone, _UNSEEN.text)
+        return _UNSEEN, _UNSEEN.text
     letter = _LETTERS.get(found.plugin, _OTHER)
-    return Cell(letter, f"by-{letter}", f"{found.plugin}: {found.reason}")
-
-
-def _legend(cells: Iterable[Sequence[Cell]]) -> list[Mark]:
-    """What is in the matrix, the most frequent first; the plugins by name."""
-    found: Counter[Mark] = Counter()
-    fixed = {each.tone: each for each in (_PLACED, _FITS, _UNSEEN)}
-    for row in cells:
-        for cell in row:
-            plugin = cell.text.partition(":")[0]
-            found[fixed.get(cell.tone) or Mark(cell.letter, cell.tone, plugin)] += 1
-    return [mark for mark, _ in found.most_common()]
+    return Mark(letter, f"by-{letter}", found.plugin), f"{found.plugin}: {found.reason}"
 
 
 def _left_out(rows: int, groups: Sequence[tuple[object, Sequence[str]]]) -> str:
