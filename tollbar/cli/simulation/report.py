@@ -11,12 +11,11 @@ from tollbar.model import claims, conditions, pods
 from tollbar.model import tolerations as texts
 from tollbar.model.objects import Key, Object, key_of, spec
 from tollbar.model.resources import RESOURCE_CLAIMS
+from tollbar.scheduler.plugins.default_preemption import without_preemption
 
 State: TypeAlias = Literal["pending", "held", "placed", "refused", "gone"]
 """Without a Node, held by a scheduling gate, with a Node, not created, preempted."""
 _POD_SCHEDULED: Final = "PodScheduled"
-_PREEMPTION: Final = " preemption: "
-"""Where the scheduler's message goes on with what PostFilter came to."""
 _ONE_BY_ONE: Final = 20
 """Pods that a table shows one by one; of more, those with equal outcomes share a row."""
 
@@ -186,7 +185,7 @@ def _row(one: Result, name: str, node: str, devices: str, *, wide: bool) -> dict
 
 def cause(one: Result) -> str:
     """Why it has no Node, without what came of preemption."""
-    return one.pending.partition(_PREEMPTION)[0]
+    return without_preemption(one.pending)
 
 
 def admission(one: Result) -> str:

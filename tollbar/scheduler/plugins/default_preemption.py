@@ -29,8 +29,14 @@ NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 UNDER_WAY: Final = "waiting for the preemption for this pod to be finished"
 NOT_STARTED: Final = "9999"
 """Sorts after every start time: a Pod that no kubelet has started counts as started at this moment."""
+_PREEMPTION: Final = "preemption: "
 _PRIORITY_SHIFT: Final = 2**31
 """Makes every priority positive, so that of negative ones, too, fewer Pods have the smaller sum."""
+
+
+def without_preemption(message: str) -> str:
+    """The message of the condition PodScheduled without what came of preemption, with which it ends."""
+    return message.partition(f" {_PREEMPTION}")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class DefaultPreemption:
     ) -> Steps[tuple[Nominate | None, Status | None]]:
         self._handle.metrics.preemption_tried()
         nominate, status = yield from self._preempt(state, pod, statuses)
-        return nominate, replace(status, reasons=(f"preemption: {status.message}",)) if status.message else status
+        return nominate, replace(status, reasons=(f"{_PREEMPTION}{status.message}",)) if status.message else status
 
     def _preempt(
         self, state: CycleState, pod: PodInfo, statuses: NodeStatuses

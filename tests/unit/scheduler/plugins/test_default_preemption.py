@@ -16,7 +16,7 @@ from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import PodInfo, Shapes
 from tollbar.scheduler.cache.snapshot import Snapshot
 from tollbar.scheduler.framework.cyclestate import CycleState
-from tollbar.scheduler.framework.diagnosis import NodeStatuses
+from tollbar.scheduler.framework.diagnosis import Diagnosis, FitError, NodeStatuses
 from tollbar.scheduler.framework.events import QueueingHint
 from tollbar.scheduler.framework.handle import Handle
 from tollbar.scheduler.framework.interface import DependsOn, Nominate
@@ -24,7 +24,13 @@ from tollbar.scheduler.framework.metrics import NoMetrics
 from tollbar.scheduler.framework.points import Plugins
 from tollbar.scheduler.framework.runtime import Framework
 from tollbar.scheduler.framework.status import Code, Status, failed, unresolvable, unschedulable
-from tollbar.scheduler.plugins.default_preemption import Candidate, DefaultPreemption, choose, split_by_budgets
+from tollbar.scheduler.plugins.default_preemption import (
+    Candidate,
+    DefaultPreemption,
+    choose,
+    split_by_budgets,
+    without_preemption,
+)
 
 NO_ROOM = unschedulable("Insufficient cpu")
 HOPELESS = unresolvable("node(s) had untolerated taint(s)")
@@ -256,6 +262,15 @@ def test_who_has_to_go(case: str) -> None:
     world, expected = VICTIMS[case]
     preemptor = pod("vip", 100, preemptionPolicy="Never") if "may not" in case else VIP
     assert world.victims(preemptor) == expected
+
+
+@pytest.mark.parametrize("case", ["nobody has less priority", "even an empty Node has no room"])
+def test_a_message_without_what_came_of_preemption(case: str) -> None:
+    world, said = VICTIMS[case]
+    statuses = NodeStatuses(dict.fromkeys(("n1", "n2"), NO_ROOM))
+    message = str(FitError(2, Diagnosis(statuses, post_filter_message=str(world.victims(VIP)))))
+    assert message == f"0/2 nodes are available: 2 Insufficient cpu. {said}"
+    assert without_preemption(message) == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_nodes_without_pods_of_lower_priority_take_no_turn() -> None:
