@@ -147,7 +147,7 @@ def node(name: str, output: Output, watch: bool, cluster: console.Cluster) -> No
 async def _object(
     cluster: console.Cluster, kind: str, name: str, namespace: str | None, output: Output, *, watch: bool
 ) -> None:
-    resource, explain = objects.FINDERS[kind]
+    resource, explain = objects.BY_COMMAND[kind]
 
     async def look(client: Client) -> _Look:
         where = (namespace or client.namespace) if resource.namespaced else ""

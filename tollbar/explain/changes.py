@@ -13,9 +13,9 @@ from tollbar.offline import Attempt
 Edit: TypeAlias = Callable[[Object], Object]
 
 MOST: Final = 4
-"""Of taints, Nodes, Pods or claims that are told apart: an explanation is one screen."""
+"""So many taints, Nodes, Pods or claims are named or tried one by one: an explanation is one screen."""
 NODES_LOOKED_AT: Final = 50
-"""Of so many Nodes the devices are looked at."""
+"""The devices of so many Nodes are looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,19 @@
 """What could be different where devices are lacking: other claims, requests, taints, classes and slices."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tollbar.decide.claims import devicetolerations
 from tollbar.dra.exclusions import Excluded, Exclusion, taint_text
+from tollbar.dra.inventory import PoolId
 from tollbar.dra.requests import Request
 from tollbar.explain.causes import Cause
-from tollbar.explain.changes import MOST, Change, named
+from tollbar.explain.changes import MOST, Change, named, with_spec
 from tollbar.model import claims
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Key, Object, key_of, spec
-from tollbar.model.resources import DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tollbar.model.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tollbar.offline import Cluster
 
 
@@ -39,8 +40,9 @@ def changes_for(cluster: Cluster, cause: Cause, request: Request, details: Seque
 def loosened(cluster: Cluster, asked: Sequence[Request]) -> Iterator[Change]:
     """Each claim without its constraints, and each request for one device less."""
     for claim in {key_of(each): each for request in asked if (each := _claim_of(cluster, request))}.values():
-        if (spec(claim).get("devices") or {}).get("constraints"):
-            put = {**claim, "spec": {**spec(claim), "devices": {**spec(claim)["devices"], "constraints": []}}}
+        asked_for = spec(claim).get("devices") or {}
+        if asked_for.get("constraints"):
+            put = with_spec(claim, devices={**asked_for, "constraints": []})
             yield Change(Cause.CONSTRAINT, f"claim {key_of(claim)} has no constraints", put=(put,))
     for request in asked[:MOST]:
         if request.count is not None and request.count > 1:
@@ -85,31 +87,11 @@ def _of_pools(cluster: Cluster, details: Sequence[Excluded]) -> Iterator[Key]:
 
 
 def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) -> Iterator[Change]:
-    """Without each DeviceTaintRule that has such a taint; without the taint in the slice; with a toleration."""
+    """Without a DeviceTaintRule, without the taints in a slice, and with tolerations."""
     taints = [each.taint for each in details if each.taint is not None]
-    keys = {taint.get("key") for taint in taints}
-    for rule in cluster.objects(DEVICE_TAINT_RULES):
-        if (spec(rule).get("taint") or {}).get("key") in keys:
-            text = f"DeviceTaintRule {key_of(rule).name} is gone"
-            yield Change(Cause.DEVICE_TAINTED, text, without=(rule,))
-    tainted = {each.device for each in details}
-    for obj in cluster.objects(RESOURCE_SLICES):
-        body = spec(obj)
-        pool = (body.get("pool") or {}).get("name")
-        named_here = [
-            each["name"]
-            for each in body.get("devices") or ()
-            if each.get("taints") and DeviceId(str(body.get("driver")), str(pool), each["name"]) in tainted
-        ]
-        if named_here:
-            clean = [
-                {key: value for key, value in each.items() if key != "taints" or each["name"] not in named_here}
-                for each in body["devices"]
-            ]
-            put = {**obj, "spec": {**body, "devices": clean}}
-            text = f"the driver takes the taint from {named('device', named_here)}"
-            yield Change(Cause.DEVICE_TAINTED, text, put=(put,))
-    yield from _with_rules(cluster, request)
+    yield from _without_rules(cluster, {taint.get("key") for taint in taints})
+    yield from _without_taints_in_slices(cluster, {each.device for each in details})
+    yield from _with_tolerations_by_rules(cluster, request)
     tolerating = [*request.tolerations, {"operator": "Exists"}]
     yield Change(
         Cause.DEVICE_TAINTED,
@@ -118,8 +100,30 @@ def _untainted(cluster: Cluster, request: Request, details: Sequence[Excluded]) 
     )
 
 
-def _with_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
-    """The claim made anew, if a rule gives this request tolerations that it has not: its spec is immutable."""
+def _without_rules(cluster: Cluster, keys: Collection[object]) -> Iterator[Change]:
+    """Each DeviceTaintRule whose taint has one of these keys is gone."""
+    for rule in cluster.objects(DEVICE_TAINT_RULES):
+        if (spec(rule).get("taint") or {}).get("key") in keys:
+            text = f"DeviceTaintRule {key_of(rule).name} is gone"
+            yield Change(Cause.DEVICE_TAINTED, text, without=(rule,))
+
+
+def _without_taints_in_slices(cluster: Cluster, tainted: Collection[DeviceId]) -> Iterator[Change]:
+    """Each ResourceSlice without the taints that it has for these devices."""
+    for obj in cluster.objects(RESOURCE_SLICES):
+        devices, pool = spec(obj).get("devices") or (), pool_of(obj)
+        names = [each["name"] for each in devices if each.get("taints") and DeviceId(*pool, each["name"]) in tainted]
+        if names:
+            clean = [
+                {key: value for key, value in each.items() if key != "taints" or each["name"] not in names}
+                for each in devices
+            ]
+            text = f"the driver takes the taint from {named('device', names)}"
+            yield Change(Cause.DEVICE_TAINTED, text, put=(with_spec(obj, devices=clean),))
+
+
+def _with_tolerations_by_rules(cluster: Cluster, request: Request) -> Iterator[Change]:
+    """The claim made anew, since its spec is immutable, if a rule gives this request tolerations that it lacks."""
     claim = _claim_of(cluster, request)
     if claim is None:
         return
@@ -142,8 +146,7 @@ def unselective(cluster: Cluster, cause: Cause, request: Request) -> Iterator[Ch
         yield Change(cause, text, put=_with_request(cluster, request, selectors=[]))
     if any(each.is_of_class for each in request.selectors):
         name = key_of(request.device_class).name
-        from_class = {**request.device_class, "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
-        put = {**from_class, "spec": {**spec(request.device_class), "selectors": []}}
+        put = with_spec({**request.device_class, **DEVICE_CLASSES.type_meta}, selectors=[])
         yield Change(cause, f"DeviceClass {name} selects every device", put=(put,))
     if request.capacity:
         text = f"{request.label} asks for no capacity"
@@ -156,8 +159,7 @@ def _with_request(cluster: Cluster, request: Request, **fields: object) -> tuple
     if claim is None:
         return ()
     changed = [_changed(each, request, fields) for each in claims.requests_of(claim)]
-    body = spec(claim)
-    return ({**claim, "spec": {**body, "devices": {**body["devices"], "requests": changed}}},)
+    return (with_spec(claim, devices={**spec(claim)["devices"], "requests": changed}),)
 
 
 def _claim_of(cluster: Cluster, request: Request) -> Object | None:
@@ -178,19 +180,23 @@ def _changed(given: Object, request: Request, fields: dict[str, object]) -> Obje
     return {**given, "firstAvailable": alternatives}
 
 
-def completed(cluster: Cluster, unusable: Iterable[object]) -> tuple[Change, ...]:
-    """The slices that are there are all of the pool."""
-    pools = set(unusable)
-    by_pool: dict[tuple[str, str], list[Object]] = {}
+def completed(cluster: Cluster, incomplete: Collection[PoolId]) -> Change:
+    """The slices of these pools that are there are all of them."""
+    by_pool: dict[PoolId, list[Object]] = {}
     for obj in cluster.objects(RESOURCE_SLICES):
-        body = spec(obj)
-        pool = (str(body.get("driver")), str((body.get("pool") or {}).get("name")))
-        if pool in pools:
+        pool = pool_of(obj)
+        if pool in incomplete:
             by_pool.setdefault(pool, []).append(obj)
     put = [
-        {**obj, "spec": {**spec(obj), "pool": {**spec(obj)["pool"], "resourceSliceCount": len(slices)}}}
+        with_spec(obj, pool={**spec(obj)["pool"], "resourceSliceCount": len(slices)})
         for slices in by_pool.values()
         for obj in slices
     ]
-    pools_text = named("pool", ["/".join(pool) for pool in by_pool])
-    return (Change(Cause.POOL_INCOMPLETE, f"what is published of {pools_text} is all of it", put=tuple(put)),)
+    pools = named("pool", list(map(str, by_pool)))
+    return Change(Cause.POOL_INCOMPLETE, f"what is published of {pools} is all of it", put=tuple(put))
+
+
+def pool_of(obj: Object) -> PoolId:
+    """The pool that a ResourceSlice is a part of."""
+    body = spec(obj)
+    return PoolId(str(body.get("driver")), str((body.get("pool") or {}).get("name")))

@@ -8,6 +8,7 @@ from tollbar.decide.claims import devicetolerations
 from tollbar.decide.pods import tolerations
 from tollbar.decide.rules.rule import Rule
 from tollbar.dra.exclusions import taint_text
+from tollbar.explain.devicechanges import pool_of
 from tollbar.gates import Section
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.model.resources import DEVICE_TAINT_RULES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -59,9 +60,8 @@ def sections(cluster: Cluster, rule: Rule) -> tuple[list[str], tuple[Section, ..
 def _taints(cluster: Cluster, rule: Rule) -> Iterator[tuple[str, str, str]]:
     counted: Counter[tuple[str, str]] = Counter()
     for obj in cluster.objects(RESOURCE_SLICES):
-        body = spec(obj)
-        pool = f"{body.get('driver')}/{(body.get('pool') or {}).get('name')}"
-        for device in body.get("devices") or ():
+        pool = str(pool_of(obj))
+        for device in spec(obj).get("devices") or ():
             found = {taint_text(each) for each in device.get("taints") or () if _opens(rule, each)}
             counted.update((pool, taint) for taint in found)
     yield from ((pool, taint, str(count)) for (pool, taint), count in sorted(counted.items()))

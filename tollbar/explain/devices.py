@@ -20,7 +20,7 @@ from tollbar.explain.values import DeviceGroup
 from tollbar.model import claims, nodeaffinity
 from tollbar.model.devices import DeviceId
 from tollbar.model.objects import Object, key_of
-from tollbar.model.resources import NODES, RESOURCE_CLAIMS
+from tollbar.model.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS
 from tollbar.model.steps import result_of
 from tollbar.model.texts import counted
 from tollbar.offline import Cluster
@@ -41,7 +41,11 @@ _STAGES: Final[tuple[Exclusion | Cause, ...]] = (
     Exclusion.CAPACITY_TAKEN,
     Exclusion.FREE,
 )
-"""The later, the less is missing.  From a taint on, the device is one that the request could have."""
+"""Why a request does not get the devices of a Node: the later in this order, the less is missing on the Node.
+
+TOO_FEW_DEVICES is of the Node: fewer devices match than are asked for.  A device that is excluded for what comes after
+matches the request.
+"""
 _TOO_FEW: Final = _STAGES.index(Cause.TOO_FEW_DEVICES)
 _CAUSES: Final = {
     Exclusion.SELECTOR_FAILED: Cause.SELECTOR_FAILED,
@@ -55,7 +59,7 @@ _CAUSES: Final = {
     Exclusion.CAPACITY_TAKEN: Cause.CAPACITY_EXHAUSTED,
 }
 _HELD: Final = (Cause.DEVICE_TAKEN, Cause.COUNTERS_EXHAUSTED, Cause.CAPACITY_EXHAUSTED)
-"""Other claims are in the way."""
+"""Causes that are gone when other claims give up their devices."""
 _SEARCH: Final = 2.0
 """Seconds in which it is tried whether claims would fit if nobody else had devices."""
 _WORDS: Final = {
@@ -104,7 +108,7 @@ class _OnNode:
     name: str
     short: list[tuple[Request, list[Excluded]]] = field(default_factory=list)
     stage: int = len(_STAGES)
-    """The least of the requests: how near the Node is to having enough."""
+    """The place in `_STAGES` of the request that lacks most: how near the Node is to having enough."""
 
 
 def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejection]:
@@ -120,17 +124,16 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
     unusable = {
         pool: state for each in nodes for pool, state in unusable_pools(allocator, cluster.get(NODES, each.name) or {})
     }
-    incomplete = [str(pool) for pool, state in unusable.items() if state is PoolState.INCOMPLETE]
+    incomplete = [pool for pool, state in unusable.items() if state is PoolState.INCOMPLETE]
     invalid = [str(pool) for pool, state in unusable.items() if state is PoolState.INVALID]
     if invalid:
         yield _rejection(
             Cause.POOL_INVALID, f"{group.on}: the ResourceSlices of {named('pool', invalid)} contradict each other"
         )
     if incomplete:
-        what = (
-            f"{group.on}: some ResourceSlices of {named('pool', incomplete)} are missing, so that it gives no devices"
-        )
-        yield _rejection(Cause.POOL_INCOMPLETE, what, completed(cluster, unusable))
+        pools = named("pool", list(map(str, incomplete)))
+        what = f"{group.on}: some ResourceSlices of {pools} are missing, so that it gives no devices"
+        yield _rejection(Cause.POOL_INCOMPLETE, what, (completed(cluster, incomplete),))
     if not asked:
         yield from other(cluster, pod, group)
     elif best and not best[0].short:
@@ -246,9 +249,9 @@ def _short(cluster: Cluster, nodes: Sequence[_OnNode], group: Group) -> Rejectio
 
 def _fits_alone(cluster: Cluster, pod: Object, nodes: Sequence[_OnNode]) -> bool:
     """Whether the claims of the Pod would get their devices on one of these Nodes if no other claim had any."""
-    dra, wanted = cluster.scheduler.dra, _to_allocate(cluster, pod)
+    dra, given = cluster.scheduler.dra, _to_allocate(cluster, pod)
     allocator = Allocator(dra.inventory, AllocatedState(), dra.classes, deadline=time.monotonic() + _SEARCH)
-    found = (allocator.allocate(cluster.get(NODES, each.name) or {}, wanted) for each in nodes)
+    found = (allocator.allocate(cluster.get(NODES, each.name) or {}, given) for each in nodes)
     return any(each.timed_out if isinstance(each, Failed) else each is not None for each in found)
 
 
@@ -265,11 +268,11 @@ def _together(
         len(set[DeviceId]().union(*(_matching(exclusions(allocator, request, node)) for request in first)))
         for node in (cluster.get(NODES, each.name) or {} for each in nodes)
     )
-    wanted = sum(each.count or 0 for each in first)
-    what = f"{_on(nodes, group)}: {_wanted(asked)}"
-    if wanted > most:
+    total = sum(each.count or 0 for each in first)
+    what = f"{_on(nodes, group)}: {'; '.join(map(_asks, asked[:MOST]))}"
+    if total > most:
         at_most = "at most " if len(nodes) > 1 else ""
-        return _rejection(Cause.TOO_FEW_DEVICES, f"{what}: {wanted} in all; one Node has {at_most}{most} that match")
+        return _rejection(Cause.TOO_FEW_DEVICES, f"{what}: {total} in all; one Node has {at_most}{most} that match")
     return _rejection(Cause.CONSTRAINT, f"{what}: {why}", tuple(loosened(cluster, first)))
 
 
@@ -290,8 +293,12 @@ def _asks(request: Request) -> str:
     return f"{request.label} asks for {count} of class {key_of(request.device_class).name}"
 
 
-def _wanted(asked: Sequence[Request]) -> str:
-    return "; ".join(map(_asks, asked[:MOST]))
+def wanted(cluster: Cluster, asked: Object) -> str:
+    """What `exactly` or an entry of `firstAvailable` asks for: `2 of gpu`, `2 of gpu (missing)` without the class."""
+    count = "all" if asked.get("allocationMode") == "All" else str(asked.get("count") or 1)
+    name = str(asked.get("deviceClassName") or "")
+    is_missing = cluster.knows(DEVICE_CLASSES) and cluster.get(DEVICE_CLASSES, name) is None
+    return f"{count} of {name}{' (missing)' if is_missing else ''}"
 
 
 def failure(cluster: Cluster, pod: Object, status: Status) -> Rejection | None:

@@ -11,7 +11,8 @@ from tollbar.dra.exclusions import taint_text
 from tollbar.explain import devicerules
 from tollbar.explain import pods as pod_explanations
 from tollbar.explain.changes import named
-from tollbar.explain.devices import nodes_of
+from tollbar.explain.devices import nodes_of, wanted
+from tollbar.explain.taints import tolerations_of
 from tollbar.explain.values import Explanation
 from tollbar.gates import Section
 from tollbar.model import claims, conditions, pods, workloads
@@ -28,7 +29,7 @@ _CAUSES: Final = 5
 
 
 def claim(cluster: Cluster, obj: Object) -> Explanation:
-    """Of a ResourceClaim that exists."""
+    """How this ResourceClaim stands: its devices, its consumers, and why its Pods wait."""
     key, allocation = key_of(obj), claims.allocation(obj)
     users = [
         each
@@ -61,7 +62,7 @@ def claim(cluster: Cluster, obj: Object) -> Explanation:
                 tuple(_users(cluster, users)),
             ),
         ),
-        _unknown(cluster),
+        cluster.not_read,
     )
 
 
@@ -102,11 +103,8 @@ def _wants(cluster: Cluster, obj: Object) -> Iterator[tuple[str, ...]]:
     for request in claims.requests_of(obj):
         for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if each:
-                name = str(each.get("deviceClassName") or "")
-                missing = "" if cluster.get(DEVICE_CLASSES, name) is not None else " (missing)"
-                count = "all" if each.get("allocationMode") == "All" else str(each.get("count") or 1)
-                alternative = f"{request.get('name')}/{each['name']}" if "name" in each else str(request.get("name"))
-                yield alternative, f"{count} of {name}{missing}"
+                name = f"{request.get('name')}/{each['name']}" if "name" in each else str(request.get("name"))
+                yield name, wanted(cluster, each)
 
 
 def _entry(cluster: Cluster, namespace: str, entry: Object) -> tuple[str, ...]:
@@ -144,16 +142,16 @@ def _users(cluster: Cluster, users: Sequence[Object]) -> Iterator[tuple[str, ...
 
 
 def rule(cluster: Cluster, obj: Object) -> Explanation:
-    """Of a TolerationRule that exists."""
+    """How this TolerationRule stands: whether it is in force, for which Pods it is true, and which taints it opens."""
     name = key_of(obj).name
-    given = [each for each in spec(obj).get("tolerations") or () if isinstance(each, dict)]
+    given = tolerations_of(obj)
     found = cluster.gatherer.ruleset.get(name)
     mode = str(spec(obj).get("mode") or "Enforce")
     lines, tables = _of_pods(cluster, name, given) if given else ([], ())
     if isinstance(found, Rule) and found.device_tolerations:
         of_claims, more = devicerules.sections(cluster, found)
         lines, tables = [*lines, *of_claims], (*tables, *more)
-    return Explanation("TolerationRule", name, (*_rule_state(obj, found, mode), *lines), tables, _unknown(cluster))
+    return Explanation("TolerationRule", name, (*_rule_state(obj, found, mode), *lines), tables, cluster.not_read)
 
 
 def _of_pods(cluster: Cluster, name: str, given: Sequence[Object]) -> tuple[list[str], tuple[Section, ...]]:
@@ -204,7 +202,7 @@ def _rule_state(obj: Object, found: object, mode: str) -> Iterator[str]:
 
 
 def node(cluster: Cluster, obj: Object) -> Explanation:
-    """Of a Node that exists."""
+    """How this Node stands: its taints and devices, and what rejects the Pods that wait."""
     name, taints = key_of(obj).name, spec(obj).get("taints") or ()
     rejected: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], list[str]] = {}
@@ -239,7 +237,7 @@ def node(cluster: Cluster, obj: Object) -> Explanation:
                 ),
             ),
         ),
-        _unknown(cluster),
+        cluster.not_read,
     )
 
 
@@ -256,8 +254,7 @@ def _node_summary(obj: Object, there: int) -> Iterator[str]:
 
 def _tolerating(cluster: Cluster, taint: Object) -> Iterator[str]:
     for each in cluster.objects(TOLERATION_RULES):
-        given = [one for one in spec(each).get("tolerations") or () if isinstance(one, dict)]
-        if any(tolerates(one, taint) for one in given):
+        if any(tolerates(one, taint) for one in tolerations_of(each)):
             yield key_of(each).name
 
 
@@ -269,13 +266,9 @@ def _pools(cluster: Cluster, obj: Object) -> Iterator[tuple[str, ...]]:
         yield str(pool.id), str(len(pool.devices)), str(taken), str(tainted), pool.state.value
 
 
-def _unknown(cluster: Cluster) -> tuple[str, ...]:
-    return tuple(f"{kind}: {why}" for kind, why in sorted(cluster.unknown.items()))
-
-
-FINDERS: Final = {
+BY_COMMAND: Final = {
     "claim": (RESOURCE_CLAIMS, claim),
     "rule": (TOLERATION_RULES, rule),
     "node": (NODES, node),
 }
-"""The resource of each subcommand, and what explains an object of it."""
+"""The resource of each subcommand of `tollbar explain`, and the function that explains an object of it."""

@@ -1,6 +1,6 @@
 """Why a Pod waits: gates, then claims, then the scheduler's view, each with what stands in the way now."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,11 +35,25 @@ from tollbar.offline.scheduling import DEFAULT_PROFILE
 
 _SETTLED: Final = 10.0
 """Seconds after its creation in which a Pod may wait for nothing but that it is somebody's turn."""
+_UNREADY: Final = frozenset(
+    {
+        Cause.POD_GROUP_MISSING,
+        Cause.CLAIM_MISSING,
+        Cause.TEMPLATE_MISSING,
+        Cause.CLASS_MISSING,
+        Cause.CLAIM_NOT_GENERATED,
+        Cause.OWNER_MISMATCH,
+        Cause.CLAIM_DELETING,
+    }
+)
+"""While one of these is so, the scheduler says the same of each Node."""
 _MAKERS: Final = (
     "kube-controller-manager, or Tollbar with `claims: Replace`",
     "see whether its ResourceClaim controller runs, and what quota and admission say",
 )
 """Who makes claims from templates, and what to look at where that does not happen."""
+_REFUSERS: Final = ("who owns that policy", "let Tollbar's controllers update the Pod")
+"""Who can act where other admission refuses a release, and how."""
 _AUTHORS: Final = {
     Cause.CLAIM_MISSING: "the author of the Pod",
     Cause.TEMPLATE_MISSING: "the author of the Pod",
@@ -49,7 +63,7 @@ _AUTHORS: Final = {
 
 
 def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> PodExplanation:
-    """Of a Pod of the cluster, or of one that is not in it.  `events` are those about the Pod (events.k8s.io/v1)."""
+    """Why this Pod waits, which need not be in the copy.  `events` are those about the Pod (events.k8s.io/v1)."""
     case = Case(cluster, pod, events)
     findings, tried, scheduling = _findings(case)
     return PodExplanation(
@@ -67,53 +81,57 @@ def explain(cluster: Cluster, pod: Object, events: Sequence[Object] = ()) -> Pod
         scheduling=scheduling,
         remedies=tuple(tried),
         notes=tuple(sections.notes_of(pod)),
-        unknown=tuple(f"{kind}: {why}" for kind, why in sorted(cluster.unknown.items())),
+        unknown=cluster.not_read,
     )
 
 
 def _findings(case: Case) -> tuple[list[Finding], list[Remedy], Scheduling | None]:
-    if (over := _over(case)) is not None:
-        return [over], [], None
-    ours, others = list(_our_gate(case)), list(_other_gates(case))
+    """The causes, the remedies that were tried, and what the scheduler core finds for a Pod that waits."""
+    if (placed := _placed_or_ended(case)) is not None:
+        return [placed], [], None
+    ours = list(_our_gate(case))
+    others = {name: _other_gate(case, name) for name in pods.gate_names(case.pod) if name != wellknown.GATE}
     full = list(_full_claims(case))
-    held = [*ours, *others, *_not_ready(case), *_full(case, full)]
+    held = [*ours, *others.values(), *_not_ready(case), *_full(case, full)]
     free = ungated(case.cluster, case.pod)
     attempt = case.cluster.scheduler.attempt(free, preempt=True)
     scheduling = sections.scheduling_of(case, free, attempt)
     released = list(awaited.released(case))
     if blind := _unread(case):
         return held or [blind], released, scheduling
-    lifted = _lifted(case, ours, others, full)
+    besides = _preconditions(ours, others, full)
     if unready := [each.cause for each in held if each.cause in _UNREADY]:
-        # The scheduler says the same of each Node.
-        return held, [*released, *_after(lifted, awaited.ready(case, free, unready[0]))], scheduling
+        return held, [*released, *besides.before(awaited.ready(case, free, unready[0]))], scheduling
     if attempt.node_name:
-        first = held or [_fits(case, attempt)]
-        return first, [*released, *_where_it_fits(case, free, attempt, first, lifted)], scheduling
+        findings = held or [_fits(case, attempt)]
+        return findings, [*released, *_where_it_fits(case, free, attempt, findings[0], besides)], scheduling
     found, tried = remedies.tried(case.cluster, free, remedies.rejections(case.cluster, free, attempt))
     since = _since(case)
     rejected = [Finding(each.cause, each.what, since, each.who, each.action) for each in found]
-    return [*held, *rejected], [*released, *_after(lifted, tried)], scheduling
+    return [*held, *rejected], [*released, *besides.before(tried)], scheduling
 
 
 @dataclass(frozen=True, slots=True)
-class _Lifted:
-    """What has to become of gates and of full claims besides, as far as nobody is about to do it.
+class _Preconditions:
+    """What has to happen besides, in words, so that a Pod gets a Node that was tried without its gates.
 
-    A scheduler finds a Node for a Pod of a full claim, and then cannot reserve the claim.  `cause` is that of the first
-    gate of somebody else, or that a claim is full; None if only Tollbar's own gate holds the Pod, or nothing does.
+    Each gate has to come off, but for those that a controller is about to take off; and of each full claim a consumer
+    has to go, without which a scheduler finds a Node for the Pod and cannot reserve the claim.  `cause` is that of the
+    first gate of somebody else, or that a claim is full; None if there is nothing but Tollbar's own gate.
     """
 
     cause: Cause | None
     texts: tuple[str, ...] = ()
 
+    def before(self, tried: Iterable[Remedy]) -> Iterator[Remedy]:
+        """The remedies with these preconditions in what has to change."""
+        for each in tried:
+            yield replace(each, change=", and ".join((*self.texts, each.change)))
 
-def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding], full: Iterable[Object]) -> _Lifted:
-    """`ours` and `others` are the findings about Tollbar's gate, one for each other gate; `full` the full claims."""
-    names = [name for name in pods.gate_names(case.pod) if name != wellknown.GATE]
-    holding = {
-        name: each.cause for name, each in zip(names, others, strict=True) if each.cause is not Cause.RELEASE_DUE
-    }
+
+def _preconditions(ours: Sequence[Finding], others: Mapping[str, Finding], full: Iterable[Object]) -> _Preconditions:
+    """`ours` are the findings about Tollbar's gate, `others` those by other gate; `full` are the full claims."""
+    holding = {name: each.cause for name, each in others.items() if each.cause is not Cause.RELEASE_DUE}
     texts = [awaited.RELEASES] if ours and ours[0].cause is not Cause.RELEASE_DUE else []
     if holding:
         texts.append(f"{named('scheduling gate', list(holding))} {'is' if len(holding) == 1 else 'are'} removed")
@@ -122,48 +140,28 @@ def _lifted(case: Case, ours: Sequence[Finding], others: Sequence[Finding], full
         causes.append(Cause.RESERVATION_FULL)
         count = len(claims.reserved_for(claim))
         texts.append(f"one of the {count} consumers lets ResourceClaim {key_of(claim).name} go")
-    return _Lifted(next(iter(causes), None), tuple(texts))
-
-
-def _after(lifted: _Lifted, tried: Iterable[Remedy]) -> Iterator[Remedy]:
-    """What was tried of the Pod without gates, with what has to become of these and of full claims first."""
-    for each in tried:
-        yield replace(each, change=", and ".join((*lifted.texts, each.change)))
+    return _Preconditions(next(iter(causes), None), tuple(texts))
 
 
 def _where_it_fits(
-    case: Case, free: Object, attempt: Attempt, first: Sequence[Finding], lifted: _Lifted
+    case: Case, free: Object, attempt: Attempt, first: Finding, besides: _Preconditions
 ) -> Iterator[Remedy]:
     """What would help a Pod that has to wait although a Node fits."""
-    if first[0].cause is Cause.NO_SCHEDULER:
+    if first.cause is Cause.NO_SCHEDULER:
         yield from _served(case, free)
-    if lifted.cause is not None:
-        yield remedy_of(lifted.cause, ", and ".join(lifted.texts), attempt)
+    if besides.cause is not None:
+        yield remedy_of(besides.cause, ", and ".join(besides.texts), attempt)
 
 
 def ungated(cluster: Cluster, pod: Object) -> Object:
-    """The Pod without gates, with the tolerations that it gets when ours comes off."""
+    """The Pod without gates, with the tolerations that it gets when Tollbar's own gate comes off."""
     due = cluster.gate_plan(pod).additions if pods.is_gated(pod) else ()
     added = [toleration for addition in due for toleration in addition.tolerations]
     return with_tolerations(with_spec(pod, schedulingGates=None), added)
 
 
-_UNREADY: Final = frozenset(
-    {
-        Cause.POD_GROUP_MISSING,
-        Cause.CLAIM_MISSING,
-        Cause.TEMPLATE_MISSING,
-        Cause.CLASS_MISSING,
-        Cause.CLAIM_NOT_GENERATED,
-        Cause.OWNER_MISMATCH,
-        Cause.CLAIM_DELETING,
-    }
-)
-"""Nothing can be said about Nodes before these have gone."""
-
-
 def _unread(case: Case) -> Finding | None:
-    """That what the scheduler core would find is not known."""
+    """That nobody can tell what a scheduler would find, because kinds may not be read; None if all may be read."""
     kinds = [NODES, PODS]
     if pods.uses_claims(case.pod) or any(pods.extended_resources(case.pod)):
         kinds += [RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES]
@@ -176,7 +174,7 @@ def _unread(case: Case) -> Finding | None:
     return Finding(Cause.UNKNOWN, what, _since(case), "you", "ask for the ClusterRole tollbar-explain")
 
 
-def _over(case: Case) -> Finding | None:
+def _placed_or_ended(case: Case) -> Finding | None:
     if pods.is_terminal(case.pod) or pods.is_deleting(case.pod):
         why = "is being deleted" if pods.is_deleting(case.pod) else "has finished"
         return Finding(Cause.ENDED, f"the Pod {why}", str(metadata(case.pod).get("deletionTimestamp") or ""))
@@ -201,26 +199,10 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         told = f"; its Event says: {note_of(held)}" if held is not None else ""
         what = f"Tollbar's gate holds the Pod, and TolerationRules may not be read{told}"
         yield Finding(Cause.UNKNOWN, what, since, "you", "ask for the ClusterRole tollbar-explain")
-    elif refused is not None and plan.released:
-        who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
-        yield Finding(Cause.RELEASE_REFUSED, note_of(refused), since, who, action)
     elif not plan.released:
-        is_overdue = case.overdue(wellknown.GATE) is not None
-        overdue = " for longer than maxHold, which says onExpiry Report" if is_overdue else ""
-        undecided = [f"rule {name} waits for {why}" for name, why in _undecided(case)]
-        tail = f"Tollbar's gate holds the Pod{overdue}: {some(undecided, MOST) or 'the rules are not known'}"
-        package = cluster.package(case.pod)
-        for each in package.missing:
-            cause = awaited.MISSING[each.kind]
-            if not cluster.knows(awaited.KINDS[each.kind], namespace=case.key.namespace):
-                yield Finding(Cause.UNKNOWN, f"{each.kind} {each.name} may not be read; {tail}", since)
-                continue
-            what = f"{each.kind} {each.name} does not exist; {tail}"
-            yield Finding(cause, what, since, _AUTHORS[cause], f"create {each.kind} {each.name}")
-        for pending in package.pending if not package.missing else ():
-            yield _not_generated(case, f"{pending}; {tail}")
-        if not (package.missing or package.pending):
-            yield Finding(Cause.WAITING_FOR_RULE, tail, since, "who makes what is missing", "see the rules below")
+        yield from _undecided(case)
+    elif refused is not None:
+        yield Finding(Cause.RELEASE_REFUSED, note_of(refused), since, *_REFUSERS)
     elif case.is_led is False:
         what = "nothing holds the Pod any more, and no controller renews the Lease to release it"
         yield Finding(Cause.NO_CONTROLLER, what, since, "who runs Tollbar", "start the controllers, or `tollbar drain`")
@@ -231,31 +213,46 @@ def _our_gate(case: Case) -> Iterator[Finding]:
         )
 
 
-def _undecided(case: Case) -> Iterator[tuple[str, str]]:
-    for name, verdict in case.cluster.verdicts(case.pod).items():
-        if verdict.truth is Truth.UNKNOWN and case.cluster.rules[name].mode == "Enforce":
-            yield name, verdict.why
-
-
-def _other_gates(case: Case) -> Iterator[Finding]:
-    for name in pods.gate_names(case.pod):
-        if name == wellknown.GATE:
+def _undecided(case: Case) -> Iterator[Finding]:
+    """Of a Pod that Tollbar's gate holds, for which rules cannot be decided: what is missing, or what they wait for."""
+    cluster, since, package = case.cluster, case.created, case.cluster.package(case.pod)
+    overdue = " for longer than maxHold, which says onExpiry Report" if case.overdue(wellknown.GATE) is not None else ""
+    waiting = [
+        f"rule {name} waits for {verdict.why}"
+        for name, verdict in cluster.verdicts(case.pod).items()
+        if verdict.truth is Truth.UNKNOWN and cluster.rules[name].mode == "Enforce"
+    ]
+    tail = f"Tollbar's gate holds the Pod{overdue}: {some(waiting, MOST) or 'the rules are not known'}"
+    for each in package.missing:
+        if not cluster.knows(awaited.KINDS[each.kind], namespace=case.key.namespace):
+            yield Finding(Cause.UNKNOWN, f"{each.kind} {each.name} may not be read; {tail}", since)
             continue
-        event, said = case.said_by(name)
-        answer = case.told[name][0].answer if name in case.told else None
-        if event == PodEvent.RELEASE_REFUSED and not isinstance(answer, Hold):
-            who, action = "who owns that policy", "let Tollbar's controllers update the Pod"
-            yield Finding(Cause.RELEASE_REFUSED, f"scheduling gate {name}: {said}", case.created, who, action)
-        elif answer is not None:
-            yield _of_class(case, name, answer)
-        elif said:
-            what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}: {said}"
-            yield Finding(Cause.GATE_CLASS, what, case.created, "the administrator", f"see what {name} waits for")
-        else:
-            owners = ", ".join(map(str, spec(case.cluster.declared_gate(name) or {}).get("owners") or ()))
-            who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
-            what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}"
-            yield Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
+        cause = awaited.MISSING[each.kind]
+        what = f"{each.kind} {each.name} does not exist; {tail}"
+        yield Finding(cause, what, since, _AUTHORS[cause], f"create {each.kind} {each.name}")
+    if package.missing:
+        return
+    for pending in package.pending:
+        yield _not_generated(case, f"{pending}; {tail}")
+    if not package.pending:
+        yield Finding(Cause.WAITING_FOR_RULE, tail, since, "who makes what is missing", "see the rules below")
+
+
+def _other_gate(case: Case, name: str) -> Finding:
+    """Of a gate that is not Tollbar's own: of a gate class, or of somebody else."""
+    event, said = case.said_by(name)
+    answer = case.told[name][0].answer if name in case.told else None
+    if event == PodEvent.RELEASE_REFUSED and not isinstance(answer, Hold):
+        return Finding(Cause.RELEASE_REFUSED, f"scheduling gate {name}: {said}", case.created, *_REFUSERS)
+    if answer is not None:
+        return _of_class(case, name, answer)
+    what = f"scheduling gate {name} holds the Pod{_overdue_by(case, name)}"
+    if said:
+        action = f"see what {name} waits for"
+        return Finding(Cause.GATE_CLASS, f"{what}: {said}", case.created, "the administrator", action)
+    owners = ", ".join(map(str, spec(case.cluster.declared_gate(name) or {}).get("owners") or ()))
+    who = owners or f"the controller that the gate is named after ({name.partition('/')[0]})"
+    return Finding(Cause.FOREIGN_GATE, what, case.created, who, f"remove the gate {name} when it is due")
 
 
 def _of_class(case: Case, name: str, answer: Answer) -> Finding:
@@ -413,7 +410,7 @@ def _fits(case: Case, attempt: Attempt) -> Finding:
 
 
 def _served(case: Case, free: Object) -> Iterator[Remedy]:
-    """Another scheduler than the one that the Pod names."""
+    """That the Pod names the default scheduler, if it names another one and a Node fits."""
     if spec(case.pod).get("schedulerName", DEFAULT_PROFILE) == DEFAULT_PROFILE:
         return
     attempt = case.cluster.scheduler.attempt(with_spec(free, schedulerName=DEFAULT_PROFILE))

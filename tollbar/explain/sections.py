@@ -7,7 +7,7 @@ from tollbar import wellknown
 from tollbar.decide.gates.answers import Answer, Hold
 from tollbar.decide.pods import alternatives, tolerations
 from tollbar.decide.rules.rule import Problem, Rule
-from tollbar.explain import devicerules, devices, remedies
+from tollbar.explain import devicerules, devices, remedies, taints
 from tollbar.explain.case import Case
 from tollbar.explain.changes import MOST
 from tollbar.explain.values import Claim, Gate, NodeGroup, Request, RuleVerdict, Scheduling, Toleration
@@ -15,7 +15,6 @@ from tollbar.model import claims, conditions, managers, pods
 from tollbar.model.claims import Unresolved
 from tollbar.model.objects import Object, key_of, metadata, spec
 from tollbar.model.resources import (
-    DEVICE_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -115,18 +114,7 @@ def _requests(case: Case, claim: Object) -> Iterator[Request]:
             if str(each.get("request")).partition("/")[0] == name
         )
         given = [each for each in (request.get("exactly"), *(request.get("firstAvailable") or ())) if each]
-        yield Request(name, " or ".join(_wants(case, each) for each in given), got)
-
-
-def _wants(case: Case, wanted: Object) -> str:
-    count = "all" if wanted.get("allocationMode") == "All" else str(wanted.get("count") or 1)
-    name = str(wanted.get("deviceClassName") or "")
-    missing = (
-        ""
-        if case.cluster.get(DEVICE_CLASSES, name) is not None or not case.cluster.knows(DEVICE_CLASSES)
-        else " (missing)"
-    )
-    return f"{count} of {name}{missing}"
+        yield Request(name, " or ".join(devices.wanted(case.cluster, each) for each in given), got)
 
 
 def rules_of(case: Case) -> Iterator[RuleVerdict]:
@@ -138,7 +126,7 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
         if isinstance(rule, Rule) and not rule.tolerations:
             yield _of_claims(case, rule)
             continue
-        gives = tuple(toleration_text(each) for each in spec(obj).get("tolerations") or () if isinstance(each, dict))
+        gives = tuple(map(toleration_text, taints.tolerations_of(obj)))
         mode = str(spec(obj).get("mode") or "Enforce")
         if isinstance(rule, Problem):
             yield RuleVerdict(name, mode, "not in force", f"{rule.reason}: {rule.message}", "", 0, gives)
@@ -146,11 +134,11 @@ def rules_of(case: Case) -> Iterator[RuleVerdict]:
             verdict, steps = judged[name]
             of = f"{cluster.rules[name].when_alternatives} of {count}" if count > 1 else ""
             yield RuleVerdict(name, mode, verdict.truth.value, verdict.why, of, steps, gives)
+        elif mode == "Disabled":
+            yield RuleVerdict(name, mode, "not in force", "spec.mode is Disabled", "", 0, gives)
         else:
-            why = (
-                "spec.mode is Disabled" if mode == "Disabled" else f"namespaceSelector leaves {case.key.namespace} out"
-            )
-            yield RuleVerdict(name, mode, "not in force" if mode == "Disabled" else "out of scope", why, "", 0, gives)
+            why = f"namespaceSelector leaves {case.key.namespace} out"
+            yield RuleVerdict(name, mode, "out of scope", why, "", 0, gives)
 
 
 def _of_claims(case: Case, rule: Rule) -> RuleVerdict:

@@ -39,6 +39,11 @@ def rejections(cluster: Cluster, pod: Object, group: Group) -> Iterator[Rejectio
         yield _by_rule(cluster, pod, found, names) or _by_nobody(found, names)
 
 
+def tolerations_of(rule: Object) -> list[Object]:
+    """The tolerations in the spec of a TolerationRule, valid or not."""
+    return [each for each in spec(rule).get("tolerations") or () if isinstance(each, dict)]
+
+
 def _by_nobody(taints: Sequence[Object], nodes: Sequence[str]) -> Rejection:
     texts = ", ".join(map(taint_text, taints))
     added = [{"key": each.get("key"), "operator": "Exists", "effect": each.get("effect")} for each in taints]
@@ -69,7 +74,7 @@ class _Candidate(NamedTuple):
 
     def rejection(self, cause: Cause, why: str, who: str, action: str, change: Change | None = None) -> Rejection:
         """Without `change`: as if the rule were true and in force."""
-        given = spec(self.obj).get("tolerations") or ()
+        given = tolerations_of(self.obj)
         done = change or Change(
             cause, f"rule {self.name} gives its tolerations", edit=lambda pod: with_tolerations(pod, given)
         )
@@ -86,8 +91,7 @@ def _by_rule(cluster: Cluster, pod: Object, taints: Sequence[Object], nodes: Seq
     """Of the rules that give tolerations for all of these taints, and do not, the one that is nearest to it."""
     found = []
     for obj in cluster.objects(TOLERATION_RULES):
-        given = [each for each in spec(obj).get("tolerations") or () if isinstance(each, dict)]
-        if taints and tolerations.untolerated(taints, given) is None:
+        if taints and tolerations.untolerated(taints, tolerations_of(obj)) is None:
             rejection = _why_not(_Candidate(cluster, pod, obj, _where(taints, nodes)))
             found += [rejection] if rejection is not None else []
     return min(found, key=lambda each: _NEAREST.index(each.cause), default=None)

@@ -8,7 +8,10 @@ from tollbar.gates import Section
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that keeps the Pod waiting: `what` is it, since when (RFC 3339, empty if not known), who does what."""
+    """One thing that keeps the Pod waiting.
+
+    `what` says it in words, `since` when it began (RFC 3339, empty if not known), `who` can act on it and `action` how.
+    """
 
     cause: Cause
     what: str

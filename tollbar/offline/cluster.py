@@ -131,6 +131,11 @@ class Cluster:
             each.kind not in self.unknown or self.read_in.get(each.kind, "") == namespace != "" for each in resources
         )
 
+    @property
+    def not_read(self) -> tuple[str, ...]:
+        """The kinds that could not be read, each with why: `Node: forbidden`."""
+        return tuple(f"{kind}: {why}" for kind, why in sorted(self.unknown.items()))
+
     def serves(self, resource: Resource) -> bool:
         """Whether the API server serves this kind in a version that is read, as far as is known."""
         return all(store.served for store in self._stores[resource.group, resource.kind])

@@ -60,6 +60,12 @@ def test_how_a_claim_stands(case: str) -> None:
     assert objects.claim(cluster, cluster.put(given)).summary[0] == said
 
 
+@pytest.mark.parametrize(("unread", "wants"), [({}, "1 of gpu (missing)"), ({"DeviceClass": "forbidden"}, "1 of gpu")])
+def test_a_class_is_missing_only_where_classes_may_be_read(unread: dict[str, str], wants: str) -> None:
+    cluster = Cluster([namespace()], now=NOW, unknown=unread)
+    assert rows(objects.claim(cluster, cluster.put(GPU[1])), "Requests") == [("r0", wants)]
+
+
 def test_a_claim_tells_why_its_pods_wait() -> None:
     cluster = copied(node("n1"), *GPU, claiming(), pod("runs").claims("c").but("spec.nodeName", "n1"))
     found = objects.claim(cluster, cluster.put(GPU[1]))
