@@ -3,13 +3,12 @@
 It is computed from the Pods, because the status of a SchedulingGate is old when no controller runs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
 from tollbar import wellknown
 from tollbar.api import durations
-from tollbar.api.reasons import GateReason
 from tollbar.decide.pods.scope import GatePolicy
 from tollbar.gates import Gate
 from tollbar.gates.evaluation import default_policies, policy_in_force
@@ -33,8 +32,9 @@ class HeldPod:
 class GateStatus:
     """One gate.  `name` is that of its SchedulingGate, empty when none declares Tollbar's own gate.
 
-    `refused` is why the controllers may not act on it, empty when they may; `owned` whether they are among its
-    owners.  `held` and `overdue` are None when Pods may not be read; `overdue` has the oldest first.
+    `refused` is why the controllers may not act on it, empty when they may; `owned` whether it has an owner of
+    Tollbar's own gate, as the controllers are.  `held` and `overdue` are None when Pods may not be read; `overdue` has
+    the oldest first.
     """
 
     name: str
@@ -82,10 +82,17 @@ def gates_of(
     gates = [(gate_name(gate), gate) for gate in declared]
     if wellknown.GATE not in dict(gates):
         gates.append((wellknown.GATE, {}))
-    return tuple(_gate(gate, name, held, now, policy_in_force(name, gate, defaults)) for name, gate in gates)
+    owners = frozenset[str]().union(*(_owners(gate) for name, gate in gates if name == wellknown.GATE))
+    return tuple(_gate(gate, name, held, now, policy_in_force(name, gate, defaults), owners) for name, gate in gates)
 
 
-def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float, policy: GatePolicy) -> GateStatus:
+def _owners(gate: Object) -> frozenset[str]:
+    return frozenset(map(str, spec(gate).get("owners") or ()))
+
+
+def _gate(
+    declared: Object, name: str, held: Sequence[Object] | None, now: float, policy: GatePolicy, owners: Set[str]
+) -> GateStatus:
     ages = sorted((_age(pod, now) for pod in held or () if name in pods.gate_names(pod)), key=lambda pod: -pod.seconds)
     limit = policy.max_hold
     late = [pod for pod in ages if limit is not None and pod.seconds >= limit + _GRACE]
@@ -97,7 +104,7 @@ def _gate(declared: Object, name: str, held: Sequence[Object] | None, now: float
         refused=_refused(declared) if declared else "",
         held=None if held is None else len(ages),
         overdue=None if held is None else tuple(late),
-        owned=conditions.of(declared, wellknown.CONDITION_READY).get("reason") == GateReason.OWNED,
+        owned=not owners.isdisjoint(_owners(declared)),
     )
 
 

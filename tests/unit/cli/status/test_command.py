@@ -475,6 +475,7 @@ async def test_what_is_read() -> None:
                 refused="not looked at yet",
                 held=1,
                 overdue=(),
+                owned=True,
             ),
         ),
         mode="Replace",

@@ -15,9 +15,12 @@ from tollbar.runtime.store import footprint
 NOW = CREATED + 1000
 READY = {"type": "Ready", "status": "True", "reason": "Owned"}
 NOT_OWNED = {"type": "Ready", "status": "False", "reason": "NotAnOwner", "message": "so"}
-OURS = scheduling_gate().but("spec.maxHold", "60s").but("spec.onExpiry", "Release").but("status.conditions", [READY])
+INVALID = {**NOT_OWNED, "reason": "InvalidSpec"}
 OBSERVED = {**READY, "reason": "Observed"}
+DECLARED = scheduling_gate().but("spec.owners", ["somebody", "controllers"]).expiring("60s")
+OURS = DECLARED.but("status.conditions", [READY])
 THEIRS = scheduling_gate("quota", "example.com/quota").but("spec.maxHold", "1h").but("status.conditions", [OBSERVED])
+OF_CLASS = THEIRS.but("spec.owners", ["controllers"])
 OLD = pod("old").gated()
 NEW = pod("new").gated().created(NOW - 65)
 LATE = pod("late").gated().created(NOW - 70)
@@ -45,12 +48,21 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
             GateStatus("quota", "example.com/quota", 3600.0, "Report", "", 1, ()),
         ],
     ),
-    "one of others that is not valid has no limit": (
-        [OURS, THEIRS.but("spec.maxHold", "soon")],
+    "one of a class that the leader runs without is the controllers' all the same": (
+        [OURS, OF_CLASS],
         [FOREIGN],
-        [STATUS, GateStatus("quota", "example.com/quota", None, "Report", "", 1, ())],
+        [STATUS, GateStatus("quota", "example.com/quota", 3600.0, "Report", "", 1, (), owned=True)],
     ),
-    "Tollbar's own that is not valid has the defaults": ([OURS.but("spec.maxHold", "soon")], [], [STATUS]),
+    "one of others that is not valid has no limit": (
+        [OURS, THEIRS.but("spec.maxHold", "soon").but("status.conditions", [INVALID])],
+        [FOREIGN],
+        [STATUS, GateStatus("quota", "example.com/quota", None, "Report", "InvalidSpec: so", 1, ())],
+    ),
+    "Tollbar's own that is not valid has the defaults": (
+        [OURS.but("spec.maxHold", "soon").but("status.conditions", [INVALID])],
+        [],
+        [replace(STATUS, refused="InvalidSpec: so")],
+    ),
     "without a declaration the defaults hold": (
         [],
         [LATE],
@@ -59,12 +71,12 @@ CASES: dict[str, tuple[list[Object], list[Object] | None, list[GateStatus]]] = {
     "the controllers may not act on it": (
         [OURS.but("status.conditions", [NOT_OWNED])],
         [],
-        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "NotAnOwner: so", 0, ())],
+        [replace(STATUS, refused="NotAnOwner: so")],
     ),
     "nobody has looked at it": (
         [OURS.but("status.conditions", [])],
         [],
-        [GateStatus("tolerations", wellknown.GATE, 60.0, "Release", "not looked at yet", 0, ())],
+        [replace(STATUS, refused="not looked at yet")],
     ),
     "Pods may not be read": (
         [OURS],
