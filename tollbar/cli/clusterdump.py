@@ -7,8 +7,8 @@ of a directory have the same header.  Of a kind in `unread` nothing is known; an
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from errno import EEXIST
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +25,7 @@ from tollbar.model import timestamps
 from tollbar.model.fields import quoted
 from tollbar.model.objects import Object, key_of
 from tollbar.model.resources import NODES, PODS
+from tollbar.runtime import files
 from tollbar.scheduler.cache import podinfo
 from tollbar.scheduler.cache.nodeinfo import NodeInfo
 from tollbar.scheduler.cache.podinfo import Shapes
@@ -77,17 +78,18 @@ def write(dump: ClusterDump, target: Path) -> None:
             with target.open("wb") as opened:
                 opened.writelines(encoded(dump))
         else:
-            _replace({Path(os.path.realpath(target)): dump})  # `resolve` fails for a link to itself
+            real = Path(os.path.realpath(target))  # `resolve` fails for a link to itself
+            files.replace_all({real: encoded(dump)}, _MODE)
         return
     there = {file for kind in KINDS.values() if (file := target / f"{kind.resource.plural}.json").exists()}
     parts = {
-        target / f"{KINDS[kind].resource.plural}.json": ClusterDump(dump.taken, list(items), dump.unread, dump.unserved)
+        target / f"{KINDS[kind].resource.plural}.json": replace(dump, items=list(items))
         for kind, items in groupby(dump.items, key=lambda obj: str(obj["kind"]))
     }
     dumps = {file for file in there if _is_of_dump(file)}
     for file in sorted((there - dumps) & parts.keys()):
         raise FileExistsError(EEXIST, f"{file.name} is there, and is not of a dump", str(file))
-    _replace(parts)
+    files.replace_all({file: encoded(part) for file, part in parts.items()}, _MODE)
     for file in dumps - parts.keys():
         file.unlink()
 
@@ -104,8 +106,8 @@ def encoded(dump: ClusterDump) -> Iterator[bytes]:
 def read(source: Path) -> ClusterDump:
     """The dump in a file or in a directory.  Raises Unreadable, with file and line."""
     try:
-        files = sorted(source.glob("*.json")) if source.is_dir() else [source]
-        parts = [decoded(str(each), each.read_bytes()) for each in files]
+        found = sorted(source.glob("*.json")) if source.is_dir() else [source]
+        parts = [decoded(str(each), each.read_bytes()) for each in found]
     except OSError as error:
         raise Unreadable(f"{error.filename}: {error.strerror}") from error
     if not parts:
@@ -175,17 +177,3 @@ def _problem(item: Any, shapes: Shapes) -> str:
 def _is_of_dump(file: Path) -> bool:
     with file.open("rb") as opened:
         return is_dump(opened.read(200))
-
-
-def _replace(dumps: Mapping[Path, ClusterDump]) -> None:
-    """Write each dump to its file, whose old content stays until all are written."""
-    new = {target: target.with_name(f".{target.name}.new") for target in dumps}
-    try:
-        for target, dump in dumps.items():
-            with os.fdopen(os.open(new[target], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
-                file.writelines(encoded(dump))
-        for target, written in new.items():
-            written.replace(target)
-    finally:
-        for written in new.values():
-            written.unlink(missing_ok=True)

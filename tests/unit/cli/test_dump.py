@@ -207,6 +207,28 @@ def test_a_file_that_is_not_of_a_dump_is_not_replaced(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["pods.json"]
 
 
+def test_the_rests_of_a_dump_that_was_killed_do_not_show_the_next_one_to_others(tmp_path: Path) -> None:
+    rest = tmp_path / ".dump.json.new"
+    rest.touch()
+    rest.chmod(0o644)
+    clusterdump.write(DUMP, tmp_path / "dump.json")
+    assert (tmp_path / "dump.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_of_two_dumps_at_the_same_time_the_last_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, other, replace = tmp_path / "dump.json", ClusterDump("", [namespace()], {}), Path.replace
+
+    def after_another(self: Path, path: Path) -> Path:
+        monkeypatch.undo()
+        clusterdump.write(other, target)
+        assert clusterdump.read(target) == other
+        return replace(self, path)
+
+    monkeypatch.setattr(Path, "replace", after_another)
+    clusterdump.write(DUMP, target)
+    assert (clusterdump.read(target), list(tmp_path.iterdir())) == (DUMP, [target])
+
+
 def test_an_older_dump_is_whole_until_the_new_one_is_written(tmp_path: Path) -> None:
     older = ClusterDump("", [namespace(), scheduling_gate()], {})
     clusterdump.write(older, tmp_path)
