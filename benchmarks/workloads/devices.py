@@ -33,7 +33,6 @@ RULE_OF_POOL = Row("a taint rule for a pool changes", "µs")
 RULE_OF_ALL = Row("a taint rule for a device in any pool changes", "µs")
 QUESTION = Row("allocating one claim on a Node, the first time", "µs")
 AGAIN = Row("allocating one claim on a Node, again", "µs")
-COLLISIONS = Row("asking for collisions", "µs")
 
 PER_SLICE: Final = 10
 DRIVER: Final = "gpu.example.com"
@@ -195,7 +194,6 @@ def _costs(manager: DraManager, devices: int, count: int) -> dict[str, float]:
     told[SLICE.name] = _microseconds(slices.apply, changed)
     told[QUESTION.name] = _microseconds(allocate, nodes)
     told[AGAIN.name] = _microseconds(allocate, nodes)
-    told[COLLISIONS.name] = _microseconds(lambda _: manager.claims.collisions(), range(_RULES))
     return told
 
 
@@ -237,7 +235,6 @@ rule has changed, its pools are made.""",
         RULE_OF_ALL,
         QUESTION,
         AGAIN,
-        COLLISIONS,
     ),
     size=100_000,
     things="devices",

@@ -91,7 +91,7 @@ class World:
         async with asyncio.timeout(PATIENCE):
             while self.manager.claims.state != AllocatedState(await self.allocated()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert not [each for each in self.manager.claims.collisions() if self.has(each.device)]
+        assert set(self.held().values()) <= {1}, "whole devices, each held once"
 
 
 @pytest.fixture

@@ -272,11 +272,11 @@ class World:
         self.check_collisions(counting)
 
     def check_collisions(self, counting: dict[str, Object]) -> None:
-        found = {each.device.device: {holder.uid for holder in each.holders} for each in self.claims.collisions()}
-        assert found == colliding(counting)
+        expected = colliding(counting)
         for uid, each in counting.items():
-            of = {collision.device.device for collision in self.claims.collisions_of(uid, each)}
-            assert of == {name for name, holders in found.items() if uid in holders}
+            collisions = self.claims.collisions_of(uid, each)
+            found = {of.device.device: {holder.uid for holder in of.holders} for of in collisions}
+            assert found == {name: uids - {uid} for name, uids in expected.items() if uid in uids}
         ours = {uid: each for uid, each in counting.items() if each["author"] == "us"}
         assert not colliding(ours)
 

@@ -97,17 +97,12 @@ class Claims:
         self._holders: dict[str, Holder] = {}
         self._by_device: dict[DeviceId, dict[str, Holder]] = {}
         """Who holds each device, by uid."""
-        self._with_several: dict[DeviceId, None] = {}
-        """Devices that several claims hold."""
         store.subscribe(self._on_delta)
         store.replay(self._on_delta)
 
     def get(self, key: Key) -> Object | None:
         """The claim, with what was assumed; a pending allocation is not in it."""
         return self._store.get(key)
-
-    def all(self) -> list[Object]:
-        return self._store.values()
 
     def owned_by(self, uid: str) -> list[Object]:
         """The claims whose controlling owner has this uid."""
@@ -205,23 +200,6 @@ class Claims:
         """
         return self._collisions(uid, holdings(allocation), ())
 
-    def collisions(self) -> list[Collision]:
-        """Devices that several claims hold although there is not enough for all of them.
-
-        This process does not cause them: others write allocations, too.  Costs a look at each device with several
-        holders.
-        """
-        return [
-            Collision(device, tuple(self._by_device[device].values()))
-            for device in self._with_several
-            if self._is_over(device)
-        ]
-
-    def _is_over(self, device: DeviceId) -> bool:
-        if device in self.state.devices:
-            return True
-        return _exceeds(self.state.capacity.get(device, {}), self._offered(device))
-
     def _collisions(
         self, uid: str, wanted: Iterable[Holding], besides: Iterable[tuple[Holder, Holding]]
     ) -> tuple[Collision, ...]:
@@ -300,10 +278,7 @@ class Claims:
         self.state.take(holder.held)
         self._holders[holder.uid] = holder
         for device in {each.device for each in holder.held}:
-            holders = self._by_device.setdefault(device, {})
-            holders[holder.uid] = holder
-            if len(holders) > 1:
-                self._with_several[device] = None
+            self._by_device.setdefault(device, {})[holder.uid] = holder
             self._usage_changed(device, True)
 
     def _drop(self, holder: Holder) -> None:
@@ -314,8 +289,6 @@ class Claims:
             del holders[holder.uid]
             if not holders:
                 del self._by_device[device]
-            if len(holders) < 2:
-                self._with_several.pop(device, None)
             self._usage_changed(device, False)
 
 
