@@ -9,8 +9,9 @@ import yaml
 from tollbar.runtime import files
 
 
-def config(*, server: str, authority: bytes, token: str, name: str = "tollbar") -> dict[str, Any]:
+def config(*, server: str, authority: bytes, token: str) -> dict[str, Any]:
     """A kubeconfig's content; authority is PEM."""
+    name = "tollbar"
     data = base64.b64encode(authority).decode()
     return {
         "apiVersion": "v1",

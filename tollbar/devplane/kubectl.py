@@ -60,8 +60,8 @@ class Kubectl:
         """The environment in which any kubectl talks to this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
 
-    def service_account(self, namespace: str, name: str, path: Path, *, seconds: int = 3600) -> Path:
-        """Write a kubeconfig that acts as a ServiceAccount, with a token valid for `seconds` (at least 600)."""
-        token = self("create", "token", name, "-n", namespace, f"--duration={seconds}s").strip()
+    def service_account(self, namespace: str, name: str, path: Path) -> Path:
+        """Write a kubeconfig that acts as a ServiceAccount, with a token that is valid for an hour."""
+        token = self("create", "token", name, "-n", namespace, "--duration=1h").strip()
         own = self.json("config", "view", "--minify", "--raw", "--flatten")
         return kubeconfig.write(path, kubeconfig.with_token(own, token, f"{namespace}-{name}"))

@@ -25,7 +25,7 @@ from tollbar.model.objects import Key, Object, key_of, metadata, spec, uid_of
 from tollbar.model.resources import LEASES, NODES, PODS, RESOURCE_SLICES, Resource
 from tollbar.runtime import pager
 from tollbar.runtime.client import PAGE, Client, PatchType
-from tollbar.runtime.clock import Clock, SystemClock
+from tollbar.runtime.clock import SystemClock
 from tollbar.runtime.errors import ApiError, Conflict, NotFound
 from tollbar.runtime.retry import READ, WRITE
 
@@ -43,9 +43,9 @@ class FakeKubelet:
     `heartbeat` is the time between two renewals of each Node's Lease, in seconds.
     """
 
-    def __init__(self, client: Client, *, clock: Clock | None = None, heartbeat: float = 10.0) -> None:
+    def __init__(self, client: Client, *, heartbeat: float = 10.0) -> None:
         self._client = client
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._heartbeat = heartbeat
         self._nodes: dict[str, str] = {}
         """The address of each Node, by its name."""

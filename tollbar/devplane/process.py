@@ -18,6 +18,8 @@ from tollbar.devplane.layout import API_SERVER, EMBEDDED, START_ORDER
 
 _PROC: Final = Path("/proc")
 _POLL_SECONDS: Final = 0.02
+_ENDED_WITHIN: Final = 10.0
+"""Seconds after which a component that got SIGTERM gets SIGKILL."""
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -53,8 +55,8 @@ def alive(pid: int, directory: Path) -> bool:
     return f"{directory}/" in _command_line(pid)
 
 
-def end(component: str, pid: int, directory: Path, *, timeout: float = 10.0) -> None:
-    """End a component and wait until it is gone: SIGTERM, and SIGKILL after `timeout` seconds.
+def end(component: str, pid: int, directory: Path) -> None:
+    """End a component and wait until it is gone: SIGTERM, and SIGKILL where that is not enough.
 
     The API server gets SIGKILL at once: after SIGTERM it waits for as long as clients stay connected, and it holds
     nothing that needs saving.
@@ -67,7 +69,7 @@ def end(component: str, pid: int, directory: Path, *, timeout: float = 10.0) -> 
             os.kill(pid, number)
         except ProcessLookupError:
             return
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + _ENDED_WITHIN
         while alive(pid, directory) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 

@@ -67,9 +67,7 @@ class Inventory:
     for, which is every pool unless it selects one.
     """
 
-    def __init__(
-        self, slices: Iterable[Object] = (), features: Features | None = None, taint_rules: Iterable[Object] = ()
-    ) -> None:
+    def __init__(self, slices: Iterable[Object] = (), features: Features | None = None) -> None:
         self.features = features or Features()
         self.revision = 0
         self.taint_rules = TaintRules()
@@ -95,8 +93,6 @@ class Inventory:
         self._shared_usage_version = 0
         for each in slices:
             self.apply(each)
-        for each in taint_rules:
-            self.apply_taint_rule(each)
 
     def apply(self, obj: Object) -> None:
         """Add or replace a ResourceSlice.  ValueError or KeyError for one that the API server would refuse."""

@@ -20,10 +20,6 @@ class Malformed:
     def __len__(self) -> int:
         return len(self._problems)
 
-    def __contains__(self, known: tuple[str, Key]) -> bool:
-        """Whether the object of this kind and key is left out."""
-        return known in self._problems
-
     def add(self, kind: str, key: Key, error: Exception) -> None:
         problem = f"{type(error).__name__}: {error}"
         if self._problems.get((kind, key)) != problem:

@@ -1,13 +1,13 @@
 """The manager of Dynamic Resource Allocation: all claims, devices and DeviceClasses of a cluster, from the caches.
 
-It has the operations of kube-scheduler's SharedDRAManager, and keeps what an allocation reads:
+It is what the SharedDRAManager is to kube-scheduler, and keeps what an allocation reads:
 
     allocator = Allocator(manager.inventory, manager.claims.state, manager.classes)
 
 The state of the claims and the inventory follow the caches event by event; nothing is gathered for a question.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from tollbar.dra.claims import Claims
 from tollbar.dra.classes import DeviceClasses
@@ -32,20 +32,8 @@ class DraManager:
         self.inventory = Inventory()
         self.claims = Claims(claims, self._offered, self.malformed, self._usage_changed)
         self.classes = DeviceClasses(classes)
-        self._slices = slices
         self._follow(taint_rules, self.inventory.apply_taint_rule, self.inventory.remove_taint_rule)
         self._follow(slices, self.inventory.apply, self.inventory.remove)
-
-    @property
-    def synced(self) -> bool:
-        """Whether all of it has been listed: before that, devices look free that are not."""
-        return all(store.synced.is_set() for store in self.stores)
-
-    def slices(self) -> Iterator[Object]:
-        """All ResourceSlices, with the taints that DeviceTaintRules add to their devices."""
-        for obj in self._slices.values():
-            if (self._slices.resource.kind, key_of(obj)) not in self.malformed:
-                yield self.inventory.taint_rules.applied(obj)
 
     def _follow(self, store: Store, apply: Callable[[Object], None], remove: Callable[[Object], None]) -> None:
         kind = store.resource.kind

@@ -68,17 +68,6 @@ class TaintRules:
         found = {name: taint for scope in _scopes(device) for name, taint in self._taints.get(scope, {}).items()}
         return [found[name] for name in sorted(found)]
 
-    def applied(self, resource_slice: Object) -> Object:
-        """The ResourceSlice with these taints; itself where it gets none."""
-        body = spec(resource_slice)
-        driver, pool = body["driver"], body["pool"]["name"]
-        devices, changed = [], False
-        for device in body.get("devices") or ():
-            taints = self.taints(DeviceId(driver, pool, device["name"]))
-            devices.append({**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device)
-            changed = changed or bool(taints)
-        return {**resource_slice, "spec": {**body, "devices": devices}} if changed else resource_slice
-
 
 def _scope(rule: Object) -> Scope | None:
     selector = spec(rule).get("deviceSelector")

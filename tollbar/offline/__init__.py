@@ -1,7 +1,7 @@
 """A copy of a cluster as a value, and what Tollbar and its scheduler would decide on it.
 
     cluster = Cluster(objects)                       # or `await loading.load(client)`
-    cluster.package(pod), cluster.gate_plan(pod), cluster.admission_plan(pod), cluster.verdicts(pod)
+    cluster.package(pod), cluster.gate_plan(pod), cluster.verdicts(pod)
     attempt = cluster.scheduler.attempt(pod)         # one scheduling cycle, with its whole Diagnosis
     with cluster.changed(put=[node], without=[taint_rule]):
         ...                                          # the same questions, about a cluster that is a little different

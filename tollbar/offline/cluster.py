@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from tollbar.cel import CelEngine
-from tollbar.decide.pods import admission, matching, tolerationgate
-from tollbar.decide.pods.admission import AdmissionPlan
+from tollbar.decide.pods import matching, tolerationgate
 from tollbar.decide.pods.matching import Evaluator, Verdict
 from tollbar.decide.pods.package import Package
 from tollbar.decide.pods.scope import GatePolicy
@@ -203,14 +202,6 @@ class Cluster:
         Refusals by other admission are not known here: see the Pod's Events.
         """
         return tolerationgate.decide(self.gatherer.gate_facts(pod), self.now)
-
-    def admission_plan(self, pod: Object, *, releasing: bool = True) -> AdmissionPlan:
-        """What the webhook decides when this Pod is created.
-
-        `releasing`: whether a controller is there to release what is gated.
-        """
-        mode = self.configuration.admission
-        return admission.decide(self.gatherer.admission_facts(pod, mode, releasing=releasing))
 
     def declared_gate(self, name: str) -> Object | None:
         """The SchedulingGate that declares the gate of this name; of several the first by name."""

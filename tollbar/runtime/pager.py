@@ -69,7 +69,6 @@ async def pages(
     resource: Resource,
     namespace: str = "",
     *,
-    label_selector: str = "",
     field_selector: str = "",
     page: int = PAGE,
 ) -> AsyncGenerator[list[Object], None]:
@@ -77,7 +76,7 @@ async def pages(
 
     A page whose text has more than `PAGE_TEXT` bytes is given up and asked for with fewer objects.
     """
-    call = partial(READ, client.list, resource, namespace, label_selector=label_selector, field_selector=field_selector)
+    call = partial(READ, client.list, resource, namespace, field_selector=field_selector)
     paging = Paging(page, page)
     while not paging.ended:
         listed: Object = await paging.ask(call)
@@ -90,13 +89,11 @@ async def every(
     resource: Resource,
     namespace: str = "",
     *,
-    label_selector: str = "",
     field_selector: str = "",
     page: int = PAGE,
 ) -> AsyncGenerator[Object, None]:
     """Every object; see `pages`."""
-    selected = {"label_selector": label_selector, "field_selector": field_selector}
-    async for objects in pages(client, resource, namespace, **selected, page=page):
+    async for objects in pages(client, resource, namespace, field_selector=field_selector, page=page):
         for obj in objects:
             yield obj
 

@@ -66,11 +66,6 @@ RULES: dict[str, tuple[Sequence[Object], dict[str, list[str]]]] = {
 def test_taint_rules(rules: Sequence[Object], want: dict[str, list[str]]) -> None:
     manager = following(published("s", {"name": "g0", "taints": [OWN]}, "g1"), *rules)
     assert tainted(manager) == want
-    (listed,) = manager.slices()
-    assert {
-        device["name"]: [taint["key"].removeprefix("example.com/") for taint in device.get("taints", ())]
-        for device in listed["spec"]["devices"]
-    } == want
 
 
 def test_a_changed_rule_leaves_the_devices_that_it_selected_before() -> None:
@@ -157,7 +152,6 @@ def test_what_cannot_be_read_is_left_out_and_told_once(
         for turn in ("1", "2"):
             store.apply(bad.but("metadata.labels", {"turn": turn}))
             assert tainted(manager) == {"g9": []}
-            assert [each["metadata"]["name"] for each in manager.slices()] == ["other"]
             assert len(manager.malformed) == 1
     assert [record.getMessage() for record in caplog.records] == ["a malformed object is left out"]
     store.apply(good.but("metadata.labels", {"turn": "3"}))
@@ -197,15 +191,6 @@ def test_classes_are_found_by_name_and_by_the_resource_that_every_class_has() ->
     assert classes["old"] is classes.for_extended_resource("deviceclass.resource.kubernetes.io/old")
     assert classes.get("none") is None
     assert classes.for_extended_resource("deviceclass.resource.kubernetes.io/none") is None
-
-
-def test_it_is_synced_when_everything_has_been_listed() -> None:
-    manager = following()
-    assert manager.synced
-    for store in manager.stores:
-        store.synced.clear()
-        assert not manager.synced
-        store.synced.set()
 
 
 @pytest.mark.behaviour(42)
