@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from tollbar.model.objects import Object, key_of, uid_of
 from tollbar.runtime.caches import Cached
-from tollbar.runtime.store import Keep
+from tollbar.runtime.projection import Keep
 
 Failed: TypeAlias = Callable[[Object, Exception], None]
 """Called with the object and what was raised for it."""

@@ -21,9 +21,9 @@ from tollbar.model.objects import Key, Object
 from tollbar.model.resources import Resource
 from tollbar.runtime.client import Client
 from tollbar.runtime.errors import ApiError, NotFound
+from tollbar.runtime.footprint import footprint
 from tollbar.runtime.pager import Paging
 from tollbar.runtime.retry import READ
-from tollbar.runtime.store import footprint
 
 A = ParamSpec("A")
 P = TypeVar("P")

@@ -23,8 +23,9 @@ from tollbar.runtime.budget import Budget
 from tollbar.runtime.client import PAGE
 from tollbar.runtime.clock import Clock
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.projection import Projection, drop_managed_fields
 from tollbar.runtime.reflector import ListerWatcher, Reflector
-from tollbar.runtime.store import Indexer, Projection, Store, drop_managed_fields
+from tollbar.runtime.store import Indexer, Store
 
 _SILENCE: Final = 300.0
 """Seconds without a watch event after which the process is not ready; bookmarks come every minute."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from tollbar.model.ask import Get
 from tollbar.model.objects import Object
-from tollbar.runtime.store import footprint
+from tollbar.runtime.footprint import footprint
 
 AT_ONCE: Final = 8
 """Objects.  The API server takes 1.5 MB of text, which is there some five times while it is sent."""

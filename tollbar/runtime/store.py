@@ -18,168 +18,24 @@ one that was read: ask for keys where keys will do.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-import orjson
-
-from tollbar.model import managers, resourceversion
-from tollbar.model.flat import Flat, Path
-from tollbar.model.objects import STUB, Key, Object, is_stub, key_of, metadata, picked, uid_of
+from tollbar.model import resourceversion
+from tollbar.model.flat import Flat
+from tollbar.model.objects import Key, Object, is_stub, key_of, metadata, uid_of
 from tollbar.model.resources import Resource
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.flattened import Flattened
 from tollbar.runtime.packed import Packed, created_at
-from tollbar.runtime.sharing import sharing
+from tollbar.runtime.projection import UNCOUNTED, Keep, Projection, Weight, drop_managed_fields
 from tollbar.runtime.source import Channel, Delta
 
 _MISSING: Final = object()
 _NO_KEYS: Final[dict[Key, None]] = {}
-_FIELDS: Final = 40
-"""Names in an object that are most likely those of fields."""
-_PLACE: Final = 300
-"""Bytes for the key of an object, its place in the store and the budget, and its values in indexes."""
-_IDENTITY: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
-Projection: TypeAlias = Callable[[Object], Object]
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
-
-
-def drop_managed_fields(obj: Object) -> Object:
-    """The object without `metadata.managedFields`, which take much memory and which no decision reads."""
-    meta = metadata(obj)
-    if "managedFields" not in meta:
-        return obj
-    return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
-
-
-def _nothing_more(_meta: Object) -> Object:
-    return {}
-
-
-class Weight(NamedTuple):
-    """About how many bytes of memory an object takes: its metadata and spec, what its stub saves of them, and the stub.
-
-    A stub itself has the first two as 0.
-    """
-
-    whole: int
-    spares: int
-    stub: int
-
-
-_NO_STUBS: Final = Weight(0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """A projection to the metadata and these members of an object, each an object itself, such as spec and status.
-
-    With `managers`, the part of `metadata.managedFields` is kept that `tollbar.model.managers` reads, else nothing.
-    What is at the paths of `shared` is kept in memory once where it is equal.
-
-    With `most`, an object of which metadata and spec take more bytes of memory becomes a stub: nothing is kept of it
-    but its identity, what `stub_metadata` returns of the metadata that are kept, and whole what `anyway` names, members
-    and "metadata".  So may others of the store, for which there is no room beside what they have in common with it
-    (`tollbar.runtime.budget`).  What `stub_metadata` returns has a bounded size, whatever is in there.
-
-    `|` makes a projection that keeps what either one keeps.  It raises ValueError for two that differ in
-    `stub_metadata`.
-    """
-
-    members: frozenset[str] = frozenset()
-    managers: bool = False
-    shared: frozenset[Path] = frozenset()
-    most: int | None = None
-    anyway: frozenset[str] = frozenset()
-    stub_metadata: Callable[[Object], Object] = _nothing_more
-
-    def __call__(self, obj: Object) -> Object:
-        return self.limited(self.kept(obj))[0]
-
-    def __or__(self, other: "Keep") -> "Keep":
-        return Keep(
-            self.members | other.members,
-            self.managers or other.managers,
-            self.shared | other.shared,
-            *_limits(self, other),
-        )
-
-    def kept(self, obj: Object) -> Object:
-        """What is kept of an object unless it is too large."""
-        meta = metadata(obj)
-        if not self.managers:
-            meta = metadata(drop_managed_fields(obj))
-        elif "managedFields" in meta:
-            meta = {**meta, "managedFields": managers.reduced(obj)}
-        return {"metadata": meta, **{member: obj.get(member) or {} for member in self.members}}
-
-    def limited(self, kept: Object) -> tuple[Object, Weight]:
-        """What was kept of an object, or its stub if that is too large; and its weight."""
-        weight = self.weigh(kept)
-        if self.most is not None and weight.whole > self.most:
-            kept, weight = self.stub(kept), Weight(0, 0, weight.stub)
-        return (sharing(kept, self.shared) if self.shared else kept), weight
-
-    def weigh(self, kept: Object) -> Weight:
-        """The weight of an object that was kept; none where there are no stubs.
-
-        A stub counts with its place in the store, and beside that at most `most`, as what is nested too deeply to be
-        written does.
-        """
-        if self.most is None:
-            return _NO_STUBS
-        stub = self.stub(kept)
-        takes = min(self.most, footprint(stub)) + _PLACE
-        if is_stub(kept):
-            return Weight(0, 0, takes)
-        whole = footprint(metadata(kept), kept.get("spec"))
-        return Weight(whole, max(0, whole - footprint(metadata(stub), stub.get("spec"))), takes)
-
-    def stub(self, kept: Object) -> Object:
-        """What is left of an object that this projection has kept, where there is no room for it."""
-        meta = metadata(kept)
-        if "metadata" not in self.anyway:
-            meta = {**picked(meta, _IDENTITY), **self.stub_metadata(meta)}
-        members = {member: kept[member] if member in self.anyway else {} for member in self.members}
-        return {"metadata": meta, **members, STUB: True}
-
-
-def _limits(one: Keep, other: Keep) -> tuple[int | None, frozenset[str], Callable[[Object], Object]]:
-    """`most`, `anyway` and `stub_metadata` of both: what has no limit keeps all that it keeps of an object that is too
-    large, too."""
-    limited = [each.most for each in (one, other) if each.most is not None]
-    if not limited:
-        return None, frozenset(), _nothing_more
-    kept = (each.anyway if each.most is not None else each.members | {"metadata"} for each in (one, other))
-    first, *others = {one.stub_metadata, other.stub_metadata} - {_nothing_more} or {_nothing_more}
-    if others:
-        raise ValueError("two projections of the metadata of stubs")
-    return max(limited), frozenset().union(*kept), first
-
-
-def footprint(*parts: Any) -> int:
-    """About how many bytes of memory these values take; sys.maxsize if they are nested too deeply to be written.
-
-    From the JSON, since a text of many small values takes up to twenty times its length: its length, and what an object
-    or list, a string and a number take beside their characters.  Of names the first `_FIELDS` count nothing, not even
-    their place in the object: all objects have those of their fields in common.  One character that is not ASCII makes
-    all of its string take up to four bytes each (PEP 393).  For ASCII at least nine tenths of what was measured, within
-    a tenth for a ResourceClaim for one device, and up to four times as much for empty objects and small numbers.
-    """
-    try:
-        text = orjson.dumps(parts)
-    except TypeError:
-        return sys.maxsize
-    length = len(text) if text.isascii() else 4 * len(text)
-    containers = 184 * text.count(b"{") + 60 * text.count(b"[")
-    quotes, names = text.count(b'"'), text.count(b'":')
-    if b"\\" in text:
-        quotes -= text.count(b'\\"')
-        names -= text.count(b'\\":')
-    return length + containers + 25 * quotes + 30 * text.count(b",") - 80 * min(names, _FIELDS)
 
 
 @dataclass(slots=True)
@@ -430,7 +286,7 @@ class Store:
 
     def _limited(self, kept: Object) -> tuple[Object, Weight]:
         """What was kept, or its stub, and its weight where others may have to make room for it."""
-        return (kept, _NO_STUBS) if self._limiting is None else self._limiting.limited(kept)
+        return (kept, UNCOUNTED) if self._limiting is None else self._limiting.limited(kept)
 
     def _set(self, key: Key, new: Object, weight: Weight, *, initial: bool) -> None:
         held = self._objects.get(key)
@@ -480,7 +336,7 @@ class Store:
         if is_stub(held) and is_stub(version):  # it is left out, and counts as that
             self._change(key, held, version, initial=False)
         else:
-            weight = _NO_STUBS if self._limiting is None else self._limiting.weigh(version)
+            weight = UNCOUNTED if self._limiting is None else self._limiting.weigh(version)
             self._set(key, version, weight, initial=False)
 
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:

@@ -15,8 +15,10 @@ from tollbar.model.gates import gate_name
 from tollbar.model.objects import Key, Object, annotations_of, controller_of, key_of, metadata, picked, spec
 from tollbar.runtime import detection
 from tollbar.runtime.caches import Cached
+from tollbar.runtime.footprint import footprint
+from tollbar.runtime.projection import Keep
 from tollbar.runtime.sharing import sharing
-from tollbar.runtime.store import Indexer, Keep, footprint
+from tollbar.runtime.store import Indexer
 
 MOST_BYTES: Final = 1024 * 1024
 """Of memory for a claim or a template.  All that the API server allows, 32 requests with eight alternatives each, with

@@ -6,8 +6,9 @@ from typing import Final
 from tollbar.model import pods, resources
 from tollbar.model.objects import Object, key_of, spec
 from tollbar.runtime.caches import Cached
+from tollbar.runtime.projection import Keep
 from tollbar.runtime.sharing import sharing
-from tollbar.runtime.store import Keep, Store
+from tollbar.runtime.store import Store
 from tollbar.scheduler.cache import nodeinfo, podinfo
 from tollbar.scheduler.framework.events import EventResource
 from tollbar.scheduler.framework.handle import Listers

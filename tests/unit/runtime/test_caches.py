@@ -20,8 +20,8 @@ from tollbar.runtime.client import WatchEvent
 from tollbar.runtime.clock import Clock, SystemClock
 from tollbar.runtime.errors import error_from_status
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.projection import Keep
 from tollbar.runtime.reflector import ListerWatcher
-from tollbar.runtime.store import Keep
 from tollbar.views import kinds
 
 CLAIMS = Cached(

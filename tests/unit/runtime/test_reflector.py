@@ -35,9 +35,10 @@ from tollbar.runtime.budget import Budget, Holder
 from tollbar.runtime.client import PAGE, PAGE_TEXT, WatchEvent
 from tollbar.runtime.errors import TooLong, Unreachable
 from tollbar.runtime.metrics import Metrics
+from tollbar.runtime.projection import Keep
 from tollbar.runtime.reflector import RECHECK, RECHECK_OURS, Reflector
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Keep, Store
+from tollbar.runtime.store import Store
 
 Script = list[dict[str, Any]]
 

@@ -10,8 +10,9 @@ import pytest
 from tollbar.model import resources
 from tollbar.model.flat import Flat, flat
 from tollbar.model.objects import Key, Object, key_of, labels_of, metadata
+from tollbar.runtime.projection import Keep, drop_managed_fields
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Keep, Store, drop_managed_fields
+from tollbar.runtime.store import Store
 
 
 def pod(name: str, version: int, uid: str = "1", **labels: str) -> Object:

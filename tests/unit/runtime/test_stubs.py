@@ -10,8 +10,10 @@ from tollbar.model import resources
 from tollbar.model.objects import Key, Object, is_stub, key_of, metadata, spec
 from tollbar.runtime.budget import Budget
 from tollbar.runtime.caches import Cached, Caches
+from tollbar.runtime.footprint import footprint
+from tollbar.runtime.projection import Keep
 from tollbar.runtime.source import Delta
-from tollbar.runtime.store import Keep, Store, footprint
+from tollbar.runtime.store import Store
 
 KEEP = Keep(frozenset({"spec"}), most=100_000)
 
@@ -202,13 +204,6 @@ def test_of_metadata_only_what_is_read_is_kept_in_a_stub_and_the_rest_counts_for
     assert 2 * 10_000 < budget.used < 2.5 * SIZE
 
 
-def test_two_who_read_something_else_of_the_metadata_of_stubs_cannot_share_a_store() -> None:
-    other = replace(KEEP, stub_metadata=lambda meta: meta)
-    assert (KEEP | other, other | KEEP, other | other) == (other, other, other)
-    with pytest.raises(ValueError, match="metadata of stubs"):
-        other | replace(KEEP, stub_metadata=lambda _: {})
-
-
 def versions(store: Store, key: Key) -> list[Object | None]:
     """What the store has of an object: what is read, and what it may go back to."""
     assumed = vars(store)["_assumed"].get(key)
@@ -270,14 +265,14 @@ def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_inde
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What `footprint` answers to a store."""
+    """What `footprint` answers where a store weighs objects."""
     said: list[int] = []
 
     def noting(*parts: Any) -> int:
         said.append(footprint(*parts))
         return said[-1]
 
-    monkeypatch.setattr("tollbar.runtime.store.footprint", noting)
+    monkeypatch.setattr("tollbar.runtime.projection.footprint", noting)
     return said
 
 

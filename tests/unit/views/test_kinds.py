@@ -9,7 +9,7 @@ from objects.builders import claim, device_class, pod, scheduling_gate, template
 from tollbar import wellknown
 from tollbar.model.objects import Key, Object
 from tollbar.runtime.caches import Cached, Caches
-from tollbar.runtime.store import Keep
+from tollbar.runtime.projection import Keep
 from tollbar.views import kinds
 
 FULL: Object = {
@@ -300,12 +300,6 @@ def test_who_reads_the_status_of_claims_shares_the_store_with_who_does_not() -> 
         (kept,) = stores[1].by_index("class", "gpu")
         owned = stores[1].by_index("owner", "uid-of-web")
         assert (stores[0] is stores[1], kept["status"], owned) == (True, given["status"], [kept])
-
-
-def test_a_projection_that_keeps_more_is_the_union() -> None:
-    assert Keep(frozenset({"spec"})) | Keep(frozenset({"status"}), managers=True) == Keep(
-        frozenset({"spec", "status"}), managers=True
-    )
 
 
 def test_who_needs_whole_templates_has_them_beside_who_does_not_and_both_see_that_they_are_too_large() -> None:

@@ -5,7 +5,7 @@ from objects.builders import Claim, claim
 
 from tollbar import wellknown
 from tollbar.cli.status.claims import generator, read_of, reservations
-from tollbar.runtime.store import footprint
+from tollbar.runtime.footprint import footprint
 
 MANAGER = [{"manager": "kube-controller-manager", "fieldsV1": {"f:spec": {}}}]
 OURS = [

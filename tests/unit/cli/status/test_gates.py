@@ -10,7 +10,7 @@ from tollbar import wellknown
 from tollbar.cli.status.gates import GateStatus, HeldPod, gates_of, read_of
 from tollbar.gates import NotMine
 from tollbar.model.objects import Object
-from tollbar.runtime.store import footprint
+from tollbar.runtime.footprint import footprint
 
 NOW = CREATED + 1000
 READY = {"type": "Ready", "status": "True", "reason": "Owned"}
