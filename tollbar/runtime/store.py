@@ -4,8 +4,9 @@ One reflector fills it; `assume` adds what this process wrote itself.  Everythin
 sees half a change.
 
 Of an assumed object the store holds two versions, as kube-scheduler's assume cache does: the latest, which is read, and
-the one that list and watch showed last (the API version), to which `restore` goes back.  What is equal in them is kept
-once, and where the latest is a stub the other is one, too.
+the one that list and watch showed last (the API version), to which `restore` goes back.  Where the latest is a change
+in memory of an answer that they have yet to show, the store holds that answer, too.  What is equal in these versions is
+kept once, and where the latest is a stub, so are the others.
 
 Invariants: stored objects are never mutated; events are applied in the order of the watch, except those that are not
 newer than an assumed version; handlers are called once for each change, after store and indexes have it; an object of
@@ -40,18 +41,18 @@ Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
 
 @dataclass(slots=True)
 class _Assumed:
-    """The resourceVersion of an assumed object, and the object as list and watch showed it last, projected.
-
-    `written` is true when the API server has that version, false for a change in memory that is yet to be written.
-    `created` is the version in which this process created it; 0 when list or watch had shown it before.  `answer` is
-    what the API server has, when the assumed object is a change in memory of an answer that is yet to be shown.
-    """
+    """What is assumed of an object: which version the store has, and the earlier ones, projected, to go back to."""
 
     version: int
+    """The resourceVersion of the one that the store has, the latest."""
     written: bool
+    """Whether the API server has the latest; otherwise it is a change in memory that is yet to be written."""
     api: Object | None
+    """The one that list and watch showed last; None for what this process created and they have yet to show."""
     created: int = 0
+    """The resourceVersion with which this process created it; 0 when list or watch had shown it before."""
     answer: Object | None = None
+    """The one that the API server has, where the latest is a change in memory of an answer that is yet to be shown."""
 
 
 class Store:
@@ -145,18 +146,6 @@ class Store:
         self._indexers.update(indexers)
         self._indexes = {name: {} for name in self._indexers}
 
-    def leave_out(self, key: Key) -> None:
-        """Keep only a stub of this object, until it comes again."""
-        if self._limiting is not None:
-            held = self._objects[key]
-            self._leave_out_earlier(key)
-            self._change(key, held, self._limiting.stub(held), initial=False)
-
-    @property
-    def would_keep_more(self) -> bool:
-        """Whether there is room by now for an object that was left out, so that another list would bring it back."""
-        return self._budget is not None and self._budget.would_keep_more(self)
-
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         """Call the handler with every change from now on.  It must return quickly and not write to the store."""
         self._changes.subscribe(handler)
@@ -171,7 +160,7 @@ class Store:
         key = key_of(obj)
         if self._accepts is not None and not self._accepts(obj):
             self.discard(key)
-        elif key not in self._assumed or self._is_news(key, obj):
+        elif key not in self._assumed or self._is_newer(key, obj):
             self._set(key, *self._limited(self._kept(obj)), initial=initial)
 
     def remove(self, obj: Object) -> None:
@@ -180,6 +169,32 @@ class Store:
         held = self._objects.get(key)
         if held is not None and uid_of(held) == uid_of(obj):
             self._drop(key, held, initial=False)
+
+    def replace(self, objects: Iterable[Object], resource_version: str = "") -> None:
+        """Make the store equal to a complete list."""
+        seen: set[Key] = set()
+        for obj in objects:
+            seen.add(key_of(obj))
+            self.apply(obj, initial=True)
+        for key in self.absent(seen, resource_version):
+            self.discard(key)
+        self.resource_version = resource_version
+        self.synced.set()
+
+    def absent(self, seen: Collection[Key], resource_version: str) -> list[Key]:
+        """The stored objects that a complete list of this version lacks, except those created after it."""
+        version = resourceversion.number(resource_version) or 0
+        return [
+            key
+            for key in self._objects
+            if key not in seen and (key not in self._assumed or self._assumed[key].created <= version)
+        ]
+
+    def discard(self, key: Key) -> None:
+        """Remove an object that a complete list lacks, or that `accepts` no longer lets in."""
+        held = self._objects.get(key)
+        if held is not None:
+            self._drop(key, held, initial=True)
 
     def assume(self, obj: Object, *, created: bool = False) -> None:
         """Store the answer to a write of this process before the watch confirms it.
@@ -210,7 +225,7 @@ class Store:
             before = self._assumed.setdefault(key, _Assumed(version, written, held))
             if written:
                 before.answer = None
-            elif before.written and before.version == version and before.api is not held:
+            elif before.written and before.version == version:
                 before.answer = held
             before.version, before.written = version, written
         self._set(key, new, weight, initial=False)
@@ -239,56 +254,28 @@ class Store:
         """Accept every next event, because in another API version the same resourceVersion has other contents."""
         self._assumed.clear()
 
-    def replace(self, objects: Iterable[Object], resource_version: str = "") -> None:
-        """Make the store equal to a complete list."""
-        seen: set[Key] = set()
-        for obj in objects:
-            seen.add(key_of(obj))
-            self.apply(obj, initial=True)
-        for key in self.absent(seen, resource_version):
-            self.discard(key)
-        self.resource_version = resource_version
-        self.synced.set()
+    def leave_out(self, key: Key) -> None:
+        """Keep only a stub of this object, until list or watch show it again."""
+        if self._limiting is not None:
+            held = self._objects[key]
+            self._leave_out_earlier(key)
+            self._change(key, held, self._limiting.stub(held), initial=False)
 
-    def absent(self, seen: Collection[Key], resource_version: str) -> list[Key]:
-        """The stored objects that a complete list of this version lacks, except those created after it."""
-        version = resourceversion.number(resource_version) or 0
-        return [
-            key
-            for key in self._objects
-            if key not in seen and (key not in self._assumed or self._assumed[key].created <= version)
-        ]
-
-    def discard(self, key: Key) -> None:
-        """Remove an object that a complete list lacks, or that `accepts` no longer lets in."""
-        held = self._objects.get(key)
-        if held is not None:
-            self._drop(key, held, initial=True)
-
-    def _drop(self, key: Key, held: Object, *, initial: bool) -> None:
-        self._assumed.pop(key, None)
-        self._change(key, held, None, initial=initial)
-
-    def _is_news(self, key: Key, obj: Object) -> bool:
-        """Whether it is newer than the assumed version, which is dropped once list or watch have reached it."""
-        version, assumed = _version(obj), self._assumed[key]
-        if version > assumed.version or (version == assumed.version and assumed.written):
-            del self._assumed[key]
-        elif uid_of(obj) == uid_of(self._objects[key]):
-            assumed.api = self._beside(self._project(obj), self._objects[key])
-            if assumed.answer is not None and version >= _version(assumed.answer):
-                assumed.answer = None
-        return version > assumed.version  # an object of the same version is stored already
+    @property
+    def would_keep_more(self) -> bool:
+        """Whether there is room by now for an object that was left out, so that another list would bring it back."""
+        return self._budget is not None and self._budget.would_keep_more(self)
 
     def _kept(self, obj: Object) -> Object:
-        """What is kept of an object unless it is too large."""
+        """As `Keep.kept`, where there is a limit: what is kept of an object unless it is too large."""
         return self._project(obj) if self._limiting is None else self._limiting.kept(obj)
 
     def _limited(self, kept: Object) -> tuple[Object, Weight]:
-        """What was kept, or its stub, and its weight where others may have to make room for it."""
+        """As `Keep.limited`: what was kept, or its stub if that is too large; and the weight of this."""
         return (kept, UNCOUNTED) if self._limiting is None else self._limiting.limited(kept)
 
     def _set(self, key: Key, new: Object, weight: Weight, *, initial: bool) -> None:
+        """Store what is kept of an object as far as there is room.  What has only another version is no change."""
         held = self._objects.get(key)
         if held is not None and uid_of(held) != uid_of(new):
             self._change(key, held, None, initial=initial)
@@ -305,41 +292,12 @@ class Store:
                 self._budget.forget((self, key))  # or it would be told to leave out what it has not got
             raise
 
-    def _fitted(self, key: Key, new: Object, weight: Weight) -> Object:
-        """The object, or its stub where there is no room for it; others that make room for it are stubs from now on."""
-        limiting, fitted = self._limiting, new
-        if self._budget is None or limiting is None:
-            return new
-        for holder, each in self._budget.keep((self, key), weight.spares, weight.stub):
-            if (holder, each) == (self, key):
-                self._leave_out_earlier(key)
-                fitted = limiting.stub(new)
-            else:
-                holder.leave_out(each)
-        return fitted
-
-    def _leave_out_earlier(self, key: Key) -> None:
-        """Keep only stubs of the versions of an assumed object to which `restore` may go back."""
-        assumed, limiting = self._assumed.get(key), self._limiting
-        if assumed is not None and limiting is not None:
-            assumed.api = assumed.api and limiting.stub(assumed.api)
-            assumed.answer = assumed.answer and limiting.stub(assumed.answer)
-
-    def _beside(self, version: Object, stored: Object) -> Object:
-        """What is kept of a version of an assumed object that is not the one that is read."""
-        if self._limiting is None:
-            return version
-        return self._limiting.stub(version) if is_stub(stored) else _sharing_parts(version, stored)
-
-    def _go_back(self, key: Key, version: Object) -> None:
-        held = self._objects[key]
-        if is_stub(held) and is_stub(version):  # it is left out, and counts as that
-            self._change(key, held, version, initial=False)
-        else:
-            weight = UNCOUNTED if self._limiting is None else self._limiting.weigh(version)
-            self._set(key, version, weight, initial=False)
+    def _drop(self, key: Key, held: Object, *, initial: bool) -> None:
+        self._assumed.pop(key, None)
+        self._change(key, held, None, initial=initial)
 
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:
+        """Put the new object in the place of the old one, in indexes and store, and tell the handlers."""
         self._reindex(key, old, new)
         self.stubs += (new is not None and is_stub(new)) - (old is not None and is_stub(old))
         if new is None:
@@ -353,8 +311,8 @@ class Store:
 
     def _reindex(self, key: Key, old: Object | None, new: Object | None) -> None:
         """All indexers first: where one raises, no index has half a change."""
-        listed = zip(self._indexes.values(), self._listed(old), self._listed(new), strict=True)
-        changed = [(index, set(before), set(after)) for index, before, after in listed if before != after]
+        values = zip(self._indexes.values(), self._indexed_values(old), self._indexed_values(new), strict=True)
+        changed = [(index, set(before), set(after)) for index, before, after in values if before != after]
         for index, before, after in changed:
             for value in before - after:
                 del index[value][key]
@@ -363,13 +321,62 @@ class Store:
             for value in after - before:
                 index.setdefault(value, {})[key] = None
 
-    def _listed(self, obj: Object | None) -> list[list[Hashable]]:
+    def _indexed_values(self, obj: Object | None) -> list[list[Hashable]]:
         """What each indexer yields for the object."""
         return [list(indexer(obj)) if obj is not None else [] for indexer in self._indexers.values()]
 
+    def _is_newer(self, key: Key, obj: Object) -> bool:
+        """Whether list or watch show a newer version than the assumed one.
+
+        Once they have reached that, nothing is assumed any more; what they show before is kept to go back to.
+        """
+        version, assumed = _version(obj), self._assumed[key]
+        if version > assumed.version or (version == assumed.version and assumed.written):
+            del self._assumed[key]
+        elif uid_of(obj) == uid_of(self._objects[key]):
+            assumed.api = self._earlier(self._project(obj), self._objects[key])
+            if assumed.answer is not None and version >= _version(assumed.answer):
+                assumed.answer = None
+        return version > assumed.version  # an object of the same version is stored already
+
+    def _earlier(self, version: Object, latest: Object) -> Object:
+        """What is kept of an earlier version of an assumed object."""
+        if self._limiting is None:
+            return version
+        return self._limiting.stub(version) if is_stub(latest) else _sharing_parts(version, latest)
+
+    def _go_back(self, key: Key, version: Object) -> None:
+        """Make this earlier version the one that is read."""
+        held = self._objects[key]
+        if is_stub(held) and is_stub(version):  # it is left out, and counts as that
+            self._change(key, held, version, initial=False)
+        else:
+            weight = UNCOUNTED if self._limiting is None else self._limiting.weigh(version)
+            self._set(key, version, weight, initial=False)
+
+    def _fitted(self, key: Key, new: Object, weight: Weight) -> Object:
+        """The object, or its stub where the budget has no room for it; others may become stubs to make room."""
+        limiting, fitted = self._limiting, new
+        if self._budget is None or limiting is None:
+            return new
+        for holder, each in self._budget.keep((self, key), weight.spares, weight.stub):
+            if (holder, each) == (self, key):
+                self._leave_out_earlier(key)
+                fitted = limiting.stub(new)
+            else:
+                holder.leave_out(each)
+        return fitted
+
+    def _leave_out_earlier(self, key: Key) -> None:
+        """Keep only stubs of the earlier versions of an assumed object."""
+        assumed, limiting = self._assumed.get(key), self._limiting
+        if assumed is not None and limiting is not None:
+            assumed.api = assumed.api and limiting.stub(assumed.api)
+            assumed.answer = assumed.answer and limiting.stub(assumed.answer)
+
 
 def _same(old: Object, new: Object) -> bool:
-    """Whether nothing but the resourceVersion differs; not of what is nested too deeply to be compared."""
+    """Whether nothing but the resourceVersion differs; false for what is nested too deeply to be compared."""
     old_meta, new_meta = metadata(old), metadata(new)
     if len(old) != len(new) or len(old_meta) != len(new_meta):
         return False
@@ -387,12 +394,12 @@ def _version(obj: Object) -> int:
 
 
 def _sharing_parts(new: Object, old: Object) -> Object:
-    """The new version of an object, in which members and metadata are one with those of the old one that are equal."""
-    meta = {name: _one(value, metadata(old).get(name)) for name, value in metadata(new).items()}
-    return {name: meta if name == "metadata" else _one(value, old.get(name)) for name, value in new.items()}
+    """The new version of an object, which has members and metadata that are equal in common with the old one."""
+    meta = {name: _old_if_equal(value, metadata(old).get(name)) for name, value in metadata(new).items()}
+    return {name: meta if name == "metadata" else _old_if_equal(value, old.get(name)) for name, value in new.items()}
 
 
-def _one(value: Any, other: Any) -> Any:
+def _old_if_equal(value: Any, other: Any) -> Any:
     try:
         return other if value == other else value
     except RecursionError:
@@ -400,5 +407,5 @@ def _one(value: Any, other: Any) -> Any:
 
 
 def _limiting(project: Projection) -> Keep | None:
-    """The projection, if it makes stubs."""
+    """The projection, if it makes stubs, else None."""
     return project if isinstance(project, Keep) and project.most is not None else None
