@@ -60,8 +60,8 @@ class Store:
 
     `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
     stored; one that it no longer accepts is removed.  With `alike` they are packed, and it is equal for those of which
-    the text is much alike; with `flat`, those of which it returns something are kept as that.  `budget` limits what
-    objects take of which the projection makes stubs.
+    the text is much alike; with `flat`, those of which it returns something are kept as that.  Where `project` makes
+    stubs, all that is kept counts in `budget`; without one there is room for everything.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Store:
         self.stubs = 0
         """Objects of which the store has only a stub."""
         self._project = project
-        self._budget = budget
-        self._limiting = _limiting(project) if budget is not None else None
-        """The projection, where it leaves out what there is no room for."""
+        self._budget = budget or Budget()
+        self._limiting = _limiting(project)
+        """The projection, if it makes stubs."""
         self._accepts = accepts
         self._indexers = dict(indexers or {})
         self._objects: MutableMapping[Key, Object] = {}
@@ -142,7 +142,7 @@ class Store:
             self._project = self._project | project
         elif project != self._project:
             raise ValueError(f"two projections of {self.resource.plural}")
-        self._limiting = _limiting(self._project) if self._budget is not None else None
+        self._limiting = _limiting(self._project)
         self._indexers.update(indexers)
         self._indexes = {name: {} for name in self._indexers}
 
@@ -264,7 +264,7 @@ class Store:
     @property
     def would_keep_more(self) -> bool:
         """Whether there is room by now for an object that was left out, so that another list would bring it back."""
-        return self._budget is not None and self._budget.would_keep_more(self)
+        return self._budget.would_keep_more(self)
 
     def _kept(self, obj: Object) -> Object:
         """As `Keep.kept`, where there is a limit: what is kept of an object unless it is too large."""
@@ -288,7 +288,7 @@ class Store:
         try:
             self._change(key, held, new, initial=initial)
         except Exception:  # of an indexer
-            if held is None and self._budget is not None:
+            if held is None:
                 self._budget.forget((self, key))  # or it would be told to leave out what it has not got
             raise
 
@@ -302,7 +302,7 @@ class Store:
         self.stubs += (new is not None and is_stub(new)) - (old is not None and is_stub(old))
         if new is None:
             del self._objects[key]
-            if self._budget is not None:
+            if self._limiting is not None:
                 self._budget.forget((self, key))
         else:
             self._objects[key] = new
@@ -357,7 +357,7 @@ class Store:
     def _fitted(self, key: Key, new: Object, weight: Weight) -> Object:
         """The object, or its stub where the budget has no room for it; others may become stubs to make room."""
         limiting, fitted = self._limiting, new
-        if self._budget is None or limiting is None:
+        if limiting is None:
             return new
         for holder, each in self._budget.keep((self, key), weight.spares, weight.stub):
             if (holder, each) == (self, key):
