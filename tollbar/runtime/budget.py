@@ -24,7 +24,7 @@ from tollbar.model.objects import Key
 _log: Final = logging.getLogger(__name__)
 
 SHARE: Final = 3 / 8
-"""Of the memory of the process, for what has a budget: the rest is for itself, other objects, and requests."""
+"""The part of a process's memory for what has a budget; the rest is for other objects, requests and Python itself."""
 _CGROUPS: Final = "sys/fs/cgroup"
 _LIMIT_V1: Final = f"{_CGROUPS}/memory/memory.limit_in_bytes"
 
@@ -68,13 +68,16 @@ Entry: TypeAlias = tuple[Holder, Key]
 
 @dataclass(slots=True)
 class _Share:
-    """What a namespace takes: bytes, objects by the number of bits of their size, the latest ones last, and stubs."""
+    """What a namespace takes."""
 
     used: int = 0
+    """Bytes, stubs included."""
     by_size: dict[int, dict[Entry, None]] = field(default_factory=dict)
-    stubs: int = 0
-    short: bool = False
-    """Whether it was said that there are stubs."""
+    """What is kept whole, by the number of bits of what its stub would save; what came last is last."""
+    left_out: int = 0
+    """Objects that are left out."""
+    warned: bool = False
+    """Whether the log says that objects are left out."""
 
 
 class Budget:
@@ -85,19 +88,19 @@ class Budget:
         self.used = 0
         """Bytes of what is kept, stubs included."""
         self._kept: dict[Entry, int] = {}
-        """What the stub of each object would save that is kept whole."""
+        """Of each object that is kept whole, the bytes that its stub would save."""
         self._stubs: dict[Entry, int] = {}
-        """What the stub of each object takes, whether or not it is kept whole."""
+        """Of each object, whole or not, the bytes that its stub takes."""
         self._out: dict[Entry, int] = {}
-        """What is left out, with what it would take beside its stub."""
+        """Of each object that is left out, the bytes that it would take beside its stub."""
         self._shares: dict[str, _Share] = {}
 
     def keep(self, entry: Entry, size: int, stub: int = 0) -> list[Entry]:
-        """Count an object, with this size from now on; what has to become a stub for it, itself perhaps.
+        """Count an object in the place of what was counted of it before; returns what has to become a stub for it.
 
-        Its `stub` takes so many bytes, and the object `size` beside them, 0 where there is nothing else of it.  What
-        was left out before makes others give way only where its namespace takes no more than an equal part with it: it
-        stays then, so that lists that bring things back come to an end.
+        That may be the object itself.  Its stub takes `stub` bytes, and all of it `size` more: 0 where there is nothing
+        but a stub.  What was left out before makes others give way only where its namespace takes no more than an equal
+        part with it: then it stays, so that lists that bring objects back come to an end.
         """
         found: list[Entry] = []
         if size and entry in self._out and not self._has_room(entry, size):
@@ -119,22 +122,22 @@ class Budget:
         self._tell(_namespace(entry))
 
     def would_keep_more(self, holder: Holder) -> bool:
-        """Whether something that this holder has a stub of would be kept, if it came again."""
+        """Whether an object of this holder that is left out would be kept whole if it came again."""
         return any(entry[0] is holder and self._has_room(entry, size) for entry, size in self._out.items())
 
     def _has_room(self, entry: Entry, size: int) -> bool:
-        """Whether this would be kept, which was left out."""
+        """Whether an object that was left out would be kept whole now."""
         share = self._shares[_namespace(entry)]
         return self.used + size <= self.most or share.used + size <= self.most / len(self._shares)
 
     def _leave_out(self) -> Entry | None:
-        """What goes next, which counts as left out; None when nobody has to lose anything."""
+        """Count the next object as left out that has to give way, and return it; None when nobody has to lose any."""
         share = max((each for each in self._shares.values() if each.by_size), key=_used, default=None)
         if share is None or share.used <= self.most / len(self._shares):
             return None
         entry = next(reversed(share.by_size[max(share.by_size)]))
         self._out[entry] = self._remove(entry)
-        share.stubs += 1
+        share.left_out += 1
         return entry
 
     def _add(self, entry: Entry, size: int) -> None:
@@ -146,10 +149,10 @@ class Budget:
             self._kept[entry] = size
 
     def _remove(self, entry: Entry) -> int:
-        """What it took beside its stub; 0 for what is not kept whole."""
+        """Do not count this object, but for its stub; returns what it took beside that, 0 if it was not kept whole."""
         share = self._shares.get(_namespace(entry), _Share())
         if self._out.pop(entry, None) is not None:
-            share.stubs -= 1
+            share.left_out -= 1
         size = self._kept.pop(entry, 0)
         if size:
             alike = share.by_size[size.bit_length()]
@@ -169,20 +172,20 @@ class Budget:
             self.used += more
 
     def _tell(self, *namespaces: str) -> None:
-        """Say where stubs have come or the last has gone, and forget namespaces that have nothing."""
+        """Log where the first object was left out or none is any more, and forget namespaces that take nothing."""
         for name in dict.fromkeys(namespaces):
             share = self._shares.get(name)
             if share is None:
                 continue
-            if share.short != bool(share.stubs):
-                share.short = bool(share.stubs)
+            if share.warned != bool(share.left_out):
+                share.warned = bool(share.left_out)
                 about = {"namespace": name, "bytes": share.used, "budget": self.most}
-                _log.log(logging.WARNING if share.short else logging.INFO, _SAID[share.short], extra=about)
-            if not share.used and not share.stubs:
+                _log.log(logging.WARNING if share.warned else logging.INFO, _MESSAGES[share.warned], extra=about)
+            if not share.used and not share.left_out:
                 del self._shares[name]
 
 
-_SAID: Final = {
+_MESSAGES: Final = {
     True: "memory is short: rules about claims do not see the largest claims and templates of the namespace",
     False: "memory is no longer short: rules see all claims and templates of the namespace",
 }

@@ -22,13 +22,13 @@ from tollbar.model.objects import Key, Object, metadata
 WINDOW: Final = 1 << zlib.MAX_WBITS
 """Bytes that deflate looks back.  Longer texts are no models, and are not compressed with one."""
 ALIKE: Final = 4
-"""An object that is compressed with its model to more than this part of its length becomes the model of its kind."""
+"""A text that its model compresses to more than 1 / ALIKE of its length becomes the model of those that come next."""
 MODELS: Final = 1024
-"""So many are known; then it starts anew, so that what never comes again does not stay."""
+"""At most so many models are known; then all are forgotten, so that those of workloads that are gone do not stay."""
 RECENT_BYTES: Final = 512 * 1024
-"""Objects with so much text in all stay decoded beside it, those decoded or written last, and none with more than a
-sixteenth of that: what was read is soon written, and what was written is soon written again or gone.  With 64
-reconciles at one time, an object is written after some 128 others have been read or written."""
+"""The objects that were read or written last stay decoded, as many as have so many bytes of text in all, but none that
+has more than a sixteenth of that: what was read is soon written, and what was written is soon written again or gone.
+With 64 reconciles at one time, an object is written after some 128 others have been read or written."""
 _RAW: Final = -zlib.MAX_WBITS
 _SHORT: Final = 7 * 1024
 """Bytes of a text and its model for which a window of 8 KiB (13 bits) and little memory will do.  zlib prepares its
@@ -44,7 +44,7 @@ class _Text(NamedTuple):
 
 
 class _Plain(NamedTuple):
-    """The text of an object that is decoded, until that ends; `kind` is what `alike` has returned for it."""
+    """The text of an object that stays decoded for now, which is compressed later; `kind` is what `alike` returned."""
 
     text: bytes
     kind: Hashable

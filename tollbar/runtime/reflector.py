@@ -52,7 +52,7 @@ twice as long without one makes them what they are at first."""
 _WATCH_SECONDS: Final = (300, 600)
 _YIELD_EVERY: Final = 100
 _EVENTS: Final = 10
-"""After so many events of a watch others run: to tell all who subscribe takes longer than to store an object."""
+"""After so many events of a watch the reflector yields: to call all handlers takes longer than to store an object."""
 _COLLECT_EVERY: Final = 20
 """After so many events the garbage collector looks at young objects."""
 
@@ -125,13 +125,16 @@ class Reflector:
         metrics.gauge("tollbar_cache_stubs").labels(label).set_function(lambda: sum(store.stubs for store in stores))
         metrics.gauge("tollbar_watch_age_seconds").labels(label).set_function(self.age)
         self._heard = clock.monotonic()
+        """When the last answer or event came."""
         self._received = 0
+        """Events of this watch."""
         self._failures = 0
         self._empty_watches = 0
         self._listed = -math.inf
         self._patience, _ = BRING_BACK
         """Seconds since the latest list until one may bring back what was left out."""
         self._not_found = 0
+        """How often the list found that the API is not served, since it last succeeded."""
 
     @property
     def served(self) -> bool:
@@ -198,6 +201,7 @@ class Reflector:
             self._advance("")
 
     def _brings_back(self) -> bool:
+        """Whether to list again now, because a store has room by now for what it had to leave out (`BRING_BACK`)."""
         passed = self._clock.monotonic() - self._listed
         least, most = BRING_BACK
         if passed >= 2 * self._patience:

@@ -12,14 +12,14 @@ import orjson
 from tollbar.model.flat import Path
 
 LONGEST: Final = 2048
-"""Longer parts, in bytes of JSON, are not shared: who writes one writes many, none like the other."""
+"""Longer parts, in bytes of JSON, are not shared: somebody may make many of them that all differ."""
 KEPT: Final = 4096
-"""So many parts are known; then it starts anew, so that what never comes again does not stay."""
+"""At most so many parts are known; then all are forgotten, so that those of objects that are gone do not stay."""
 known: Final[dict[bytes, Any]] = {}
 
 
 def sharing(value: Any, paths: frozenset[Path]) -> Any:
-    """The decoded JSON, or a copy in which what is at these paths is one with an equal part of an earlier value."""
+    """The decoded JSON, or a copy of it that has what is at these paths in common with earlier values, where equal."""
     if () in paths:
         try:
             written = orjson.dumps(value)
