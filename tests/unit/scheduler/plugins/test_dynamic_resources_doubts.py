@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from fakes.manager import turns
 from objects.builders import Built
 from objects.builders import pod as a_pod
 from objects.devices import a_claim, published, share, shared
@@ -22,7 +23,7 @@ from plugins.dynamicresources import (
     wanting,
 )
 
-from tollbar.model.objects import Key, Object, metadata
+from tollbar.model.objects import Key, Object, key_of, metadata
 from tollbar.runtime.errors import Conflict, Unreachable
 from tollbar.scheduler.cache.podinfo import PodInfo
 from tollbar.scheduler.framework.cyclestate import CycleState
@@ -214,6 +215,44 @@ async def test_what_was_taken_back_without_an_answer_is_known_when_the_attempt_f
     answer = await world.pre_bind(WEB)
     cached = world.manager.claims.get(Key("ml", name)) or {}
     assert (answer.startswith("Error: "), cached.get("status")) == (True, world.claim(name)["status"])
+
+
+async def test_what_is_taken_back_behind_a_write_without_an_answer_is_known_when_that_fails() -> None:
+    """A device of another Pod's claim is taken back while the Pod, which has failed, takes back its reservation."""
+
+    class Hanging(Api):
+        answer = asyncio.Event()
+
+        async def get(self, kind: str, key: Key) -> Object:
+            if kind == "ResourceClaim":
+                await turns()
+            return await super().get(kind, key)
+
+        async def update(self, kind: str, obj: Object, *, subresource: str = "") -> Object:
+            written = await super().update(kind, obj, subresource=subresource)
+            if key_of(obj).name == "theirs":
+                await self.answer.wait()
+                raise LOST
+            return written
+
+    other = a_pod("other").claims("theirs")
+    world = World(CLAIM, theirs(NEWER).but("status", None), N1, api=Hanging)
+    world.reserve(WEB)
+    world.api.objects[Key("ml", "theirs")] = dict(theirs(NEWER))
+    world.watch()
+    binding = asyncio.create_task(world.plugin.pre_bind(world.state, info(WEB), "n1"))
+    world.state = CycleState()
+    world.reserve(other)
+    world.plugin.unreserve(world.state, info(other), "n1")
+    await turns()
+    releasing = asyncio.create_task(world.carry_out())
+    world.state = CycleState()
+    world.reserve(other)
+    again = asyncio.create_task(world.pre_bind(other))
+    await turns()
+    Hanging.answer.set()
+    assert await again == "Error: claim ml/theirs got deallocated elsewhere in the meantime"
+    await asyncio.gather(binding, releasing)
 
 
 def slice_offering(memory: str, version: str = "1") -> Built:

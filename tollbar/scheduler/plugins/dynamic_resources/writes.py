@@ -208,8 +208,9 @@ class ClaimWrites:
     async def resolve_collisions(self, claim: Object) -> None:
         """If the allocation that was just written takes what other claims hold, take the later one back.
 
-        Where the Pod of the other claim has a Node already, it is this one that gives way; so it does where a device
-        offers less by now than this claim alone takes.  ClaimError if it gives way.
+        A pending allocation has no time yet, and counts as the earlier one.  Where the Pod of the other claim has a
+        Node already, it is this one that gives way; so it does where a device offers less by now than this claim alone
+        takes.  ClaimError if it gives way.
         """
         uid, allocation = uid_of(claim), claims.allocation(claim) or {}
         ours = _order(allocation, uid)
@@ -236,16 +237,17 @@ class ClaimWrites:
         return any(uid in node.pods for node in self._handle.snapshot for uid in users)
 
     async def _take_back(self, claim: Object, write: Callable[[Object], Awaitable[Object]]) -> Object:
-        """As `_in_turn`; where there is no answer, it fails once the claim was read again, into the cache.
+        """As `_in_turn`; where this write or the one before it gets no answer, it fails once the claim was read again,
+        into the cache.
 
         So no later attempt of a Pod relies on what the claim may not have any more.  A write that comes to pass later
-        still is a conflict only where the claim was written meanwhile; but the API server does not work on it for
-        longer than this process has waited for the answer.
+        still is a conflict only where the claim was written meanwhile; the API server gives it up when the `timeout` is
+        over that was sent with it.
         """
         try:
             return await self._in_turn(claim, write)
         except ClaimError as error:
-            if error.unanswered:
+            if error.unanswered or isinstance(error, _NotMade):
                 await self.settle(claim)
             raise
 
@@ -254,7 +256,7 @@ class ClaimWrites:
         turns = self._turns.setdefault(uid_of(claim), _Turns())
         async with turns.lock:
             if turns.unanswered:
-                raise ClaimError(turns.unanswered)
+                raise _NotMade(turns.unanswered)
             try:
                 return await self._with_retries(claim, write)
             except _Outdated:
@@ -311,6 +313,10 @@ class _Outdated(ClaimError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, unanswered=True)
+
+
+class _NotMade(ClaimError):
+    """The write of the claim before this one got no answer."""
 
 
 class _Gone(ClaimError):
