@@ -324,6 +324,23 @@ async def test_a_reservation_is_taken_back_also_where_reserve_of_another_plugin_
     assert (world.claim()["status"]["reservedFor"], world.api.made) == ([], ["get web", "update/status gpu"])
 
 
+@pytest.mark.parametrize(
+    ("claim", "expected", "reservations"),
+    [
+        (ALLOCATED, "Success", 1),
+        (CLAIM.but("status", {}), "Error: claim ml/gpu got deallocated elsewhere in the meantime", 0),
+    ],
+)
+async def test_a_pod_is_not_bound_without_its_claims_where_reserve_is_not_enabled(
+    claim: Built, expected: str, reservations: int
+) -> None:
+    world = World(claim, N1)
+    world.filter(WEB)
+    assert world.plugin.pre_bind_pre_flight(world.state, info(WEB), "n1") == PreFlight(allow_parallel=True)
+    answer = await world.pre_bind(WEB)
+    assert (answer, len(world.claim()["status"].get("reservedFor", ()))) == (expected, reservations)
+
+
 def try_again(world: World) -> None:
     """The attempt fails after Reserve, and the next one comes as far."""
     world.plugin.unreserve(world.state, info(WEB), "n1")

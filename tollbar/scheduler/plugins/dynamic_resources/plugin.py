@@ -214,17 +214,15 @@ class DynamicResources:
         return None if is_without else failed("claim allocation not found for node")
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        to_bind = state.read(self.name, ClaimsToBind)
-        if to_bind is None and (pod_claims := self._pod_claims(state)) is not None:
-            to_bind = ClaimsToBind(pod_claims.claims, pod_claims.extended_place)  # Reserve has failed before that
+        to_bind = self._to_bind(state)
         if to_bind is not None:
             self._binding.unreserve(to_bind, pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight | Status | None:
-        return SKIP if state.read(self.name, ClaimsToBind) is None else PreFlight(allow_parallel=True)
+        return SKIP if self._to_bind(state) is None else PreFlight(allow_parallel=True)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        to_bind = state.read(self.name, ClaimsToBind)
+        to_bind = self._to_bind(state)
         if to_bind is None:
             return None
         try:
@@ -257,6 +255,17 @@ class DynamicResources:
         """What PreFilter has found of the Pod's claims; None for a Pod without any, and once Reserve was called."""
         pod_claims = state.read(self.name, PodClaims)
         return pod_claims if pod_claims is not None and pod_claims.claims else None
+
+    def _to_bind(self, state: CycleState) -> ClaimsToBind | None:
+        """The claims of a Pod that has a Node, as Reserve has left them; None for a Pod without any.
+
+        Without an allocation to write where Reserve was not called: that of another plugin has failed first, or the
+        profile does not enable it.
+        """
+        pod_claims = self._pod_claims(state)
+        if pod_claims is None:
+            return state.read(self.name, ClaimsToBind)
+        return ClaimsToBind(pod_claims.claims, pod_claims.extended_place)
 
     def _extended_claim(self, pod: PodInfo, classes: Mapping[str, Object | None]) -> Object | None:
         """The claim for extended resources: that of an earlier attempt, or one that is yet to be created."""
