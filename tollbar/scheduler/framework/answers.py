@@ -58,7 +58,7 @@ def failure_of(answer: object, expected: str) -> Status:
 def as_error(context: str, status: Status) -> Status:
     """An Error with the text of this status after the context, whichever code the status has.
 
-    That of a code other than Error and the rejections says that the extension point does not allow it.
+    Where the code is neither Error nor a rejection, the text is that this status is unexpected.
     """
     is_known = status.code is Code.ERROR or status.is_rejected
     message = status.message if is_known else f"unexpected status {status.code.value}"

@@ -39,7 +39,7 @@ class Metrics(Protocol):
 
     def waited_for_devices(self, outcome: str, seconds: float, devices: Iterable[Object]) -> None:
         """PreBind has waited for binding conditions (KEP-5007) of some of the Pod's devices
-        (dra_bindingconditions_wait_duration_seconds).
+        (dra_bindingconditions_wait_duration_seconds, dra_bindingconditions_allocations_total).
 
         The outcome is success, failure, timeout or error; the devices are the results in `status.allocation` of the
         Pod's claims.
