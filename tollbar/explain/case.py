@@ -10,6 +10,7 @@ from tollbar.gates.evaluation import Evaluation
 from tollbar.model import pods, timestamps
 from tollbar.model.gates import released_gates
 from tollbar.model.objects import Object, annotations_of, key_of, metadata, spec
+from tollbar.model.resources import SCHEDULING_GATES
 from tollbar.offline import Cluster
 from tollbar.views.lease import PATIENCE
 
@@ -54,7 +55,12 @@ class Case:
         return self.is_led and (released is None or gate in released)
 
     def overdue(self, gate: str) -> float | None:
-        """The maxHold of this gate in seconds, if the Pod is that old; None for a gate without a limit."""
+        """The maxHold of this gate in seconds, if the Pod is that old; None for a gate without a limit.
+
+        None also where SchedulingGates may not be read: then the limit is not known, whatever the gate class declares.
+        """
+        if not self.cluster.knows(SCHEDULING_GATES):
+            return None
         most = self.cluster.gate_policy(gate).max_hold
         return most if most is not None and self.age >= most else None
 

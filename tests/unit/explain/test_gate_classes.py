@@ -299,6 +299,13 @@ def test_a_pod_is_held_for_longer_than_the_max_hold(declared: tuple[Object, ...]
     assert found.what.startswith(f"scheduling gate tollbar.dev/zone holds the Pod{overdue}: ZoneMissing: ")
 
 
+def test_without_the_right_to_list_scheduling_gates_nobody_says_that_a_limit_has_passed() -> None:
+    held = pod().labelled(BATCH).gated(Zone.name).created(NOW - 3600)
+    given = Held((namespace(),), held, Zone(), Cause.GATE_CLASS, "")
+    found = explained(given, unknown={"SchedulingGate": "forbidden"}).findings[0]
+    assert found.what.startswith("scheduling gate tollbar.dev/zone holds the Pod: ZoneMissing: ")
+
+
 def test_of_many_pods_before_it_some_are_listed() -> None:
     others = [waiting(f"old-{number:03}", age=100 + number) for number in range(150)]
     found = explained(
