@@ -561,6 +561,20 @@ def test_a_search_that_is_dropped_is_freed_at_once(has_ended: bool) -> None:
         gc.enable()
 
 
+def test_what_is_wrong_with_claims_does_not_keep_the_search_in_memory() -> None:
+    """Statuses have the exception, as long as there are any; the frames of its traceback would hold the search."""
+    allocator = Allocator(Inventory([resource_slice("a", devices("n1"))]), AllocatedState(), {"gpu": device_class()})
+    found = allocator.allocate(node(), [claiming(exactly(count=40))])
+    left = weakref.ref(allocator.setting.examiner)
+    gc.disable()
+    try:
+        del allocator
+        assert isinstance(found, Failed)
+        assert (found.error is not None, left()) == (True, None)
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("pieces", range(12))
 def test_a_search_goes_on_or_is_dropped_whatever_changes_in_a_pause(pieces: int) -> None:
     """A share that goes during a pause would have counters given back that were never taken."""
