@@ -302,7 +302,7 @@ def wanted(cluster: Cluster, asked: Object) -> str:
 
 
 def failure(cluster: Cluster, pod: Object, status: Status) -> Rejection | None:
-    """Of an error that ended the search for devices on all Nodes, if a device or a pool is at fault."""
+    """The rejection for a failed search for devices, whose error counts for all Nodes; None for errors of claims."""
     match status.error:
         case UnusablePool(state=PoolState.INCOMPLETE):
             return _rejection(Cause.POOL_INCOMPLETE, status.message)

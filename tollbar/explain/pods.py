@@ -214,7 +214,7 @@ def _our_gate(case: Case) -> Iterator[Finding]:
 
 
 def _undecided(case: Case) -> Iterator[Finding]:
-    """Of a Pod that Tollbar's gate holds, for which rules cannot be decided: what is missing, or what they wait for."""
+    """Why Tollbar's gate holds the Pod: objects that are missing, or else what rules without a verdict wait for."""
     cluster, since, package = case.cluster, case.created, case.cluster.package(case.pod)
     overdue = " for longer than maxHold, which says onExpiry Report" if case.overdue(wellknown.GATE) is not None else ""
     waiting = [
@@ -239,7 +239,7 @@ def _undecided(case: Case) -> Iterator[Finding]:
 
 
 def _other_gate(case: Case, name: str) -> Finding:
-    """Of a gate that is not Tollbar's own: of a gate class, or of somebody else."""
+    """Why a gate other than Tollbar's own holds the Pod: that of a gate class, or of somebody else's controller."""
     event, said = case.said_by(name)
     answer = case.told[name][0].answer if name in case.told else None
     if event == PodEvent.RELEASE_REFUSED and not isinstance(answer, Hold):

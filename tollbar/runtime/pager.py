@@ -23,10 +23,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Paging:
-    """Which page of a list is next, and how many objects it may have: `limit` now, `most_objects` of any page.
+    """What the next call of a list in pages asks for.
 
-    `token` is its `continue` token, empty for the first page.  `ask` goes on with the rest of a list whose token has
-    expired.  Where all pages have to show one state, such a list starts over instead, with an empty token.
+    `limit` is the number of objects to ask for; it grows up to `most_objects` while pages are short.  `token` is the
+    `continue` token, empty for the first page.  `ask` goes on with the rest of a list whose token has expired.  Where
+    all pages have to show one state, such a list starts over instead, with an empty token.
     """
 
     limit: int

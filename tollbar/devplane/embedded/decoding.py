@@ -112,7 +112,7 @@ def drop_unknown(kind: Kind, obj: Object) -> list[str]:
 def mistyped(value: Any, shape: Shape, path: str) -> str:
     """What is wrong with the first value of the wrong type in what lies at this path; "" when nothing is.
 
-    The path of an object is empty.
+    `path` leads from the object to the value: `spec.containers[0]`, empty for the object itself.
     """
     if value is None or shape.type == "":
         return ""

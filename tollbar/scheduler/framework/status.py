@@ -44,7 +44,7 @@ class Status:
     reasons: tuple[str, ...] = ()
     plugin: str = ""
     error: Exception | None = field(default=None, compare=False)
-    """What an internal error came from."""
+    """The exception behind an internal error, where there is one; it does not count when Statuses are compared."""
 
     @property
     def message(self) -> str:
