@@ -9,7 +9,7 @@ from tollbar.model.gates import released_gates, released_text
 
 @pytest.mark.parametrize("gates", [["a.dev/x"], ["a.dev/x", "b.dev/y"]])
 def test_what_is_read_is_what_was_written(gates: Sequence[str]) -> None:
-    assert released_gates({"tollbar.dev/gates": released_text(gates)}) == set(gates)
+    assert released_gates({"tollbar.dev/gates": released_text(gates)}) == frozenset(gates)
 
 
 def test_controllers_without_gate_classes_release_none() -> None:
