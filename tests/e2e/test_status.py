@@ -193,8 +193,13 @@ def test_a_gate_of_others_holds_a_pod_for_too_long(stack: Stack, namespace: str)
     said = eventually(lambda: dict(cluster.events("web")).get("GateOverdue"), what="GateOverdue")
     assert said == f"held by {name} for more than 1s; its owners are quota-controller"
     shown = ("get", "schedulinggate", namespace)
-    eventually(lambda: stack.plane.kubectl(*shown).splitlines()[1].split()[3:6:2] == ["1", "1"], what="counted")
-    assert stack.plane.kubectl(*shown).split()[:6] == ["NAME", "GATE", "MAXHOLD", "HELD", "OLDEST", "OVERDUE"]
+
+    def is_counted() -> bool:
+        _, _, _, ready, held, _, overdue, *_ = [*stack.plane.kubectl(*shown).splitlines()[1].split(), *[""] * 7]
+        return (ready, held, overdue) == ("True", "1", "1")
+
+    eventually(is_counted, what="counted")
+    assert stack.plane.kubectl(*shown).split()[:7] == ["NAME", "GATE", "MAXHOLD", "READY", "HELD", "OLDEST", "OVERDUE"]
     assert stack.running["controllers"].metrics()["tollbar_gate_overdue_pods"][f'gate="{name}"'] == 1
     stack.plane.kubectl("delete", "schedulinggate", namespace)
     cluster.clear()

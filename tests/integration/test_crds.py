@@ -63,7 +63,7 @@ def test_kubectl_shows_our_columns_and_finds_by_mode_and_match(kubectl: Kubectl)
         kubectl("delete", "tolrule/tried", "sgate/tried")
     assert (shown, found, other) == (
         [
-            ["NAME", "GATE", "MAXHOLD", "HELD", "OLDEST", "OVERDUE"],
+            ["NAME", "GATE", "MAXHOLD", "READY", "HELD", "OLDEST", "OVERDUE"],
             ["schedulinggate.tollbar.dev/tried", "tollbar.dev/tried", "60s"],
             ["NAME", "MODE", "MATCH", "READY", "PENDING", "LASTMATCH"],
             ["tolerationrule.tollbar.dev/tried", "Audit", "CEL", "3"],

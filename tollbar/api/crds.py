@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from tollbar.api.base import ApiType
 from tollbar.api.gates import SchedulingGate
@@ -23,6 +24,9 @@ from tollbar.model.resources import (
     Resource,
 )
 
+_READY: Final = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status')
+"""The column with the status of the condition Ready."""
+
 
 def all_crds() -> list[Object]:
     """The CustomResourceDefinitions of all kinds, as they are applied."""
@@ -34,7 +38,7 @@ def all_crds() -> list[Object]:
             columns=(
                 ("Mode", "string", ".spec.mode"),
                 ("Match", "string", ".spec.match.type"),
-                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                _READY,
                 ("Pending", "integer", ".status.pendingMatches"),
                 ("LastMatch", "date", ".status.lastMatch.time"),
                 ("Age", "date", ".metadata.creationTimestamp"),
@@ -48,7 +52,7 @@ def all_crds() -> list[Object]:
             columns=(
                 ("Mode", "string", ".spec.mode"),
                 ("Match", "string", ".spec.match.type"),
-                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                _READY,
                 ("Age", "date", ".metadata.creationTimestamp"),
             ),
             selectable=(".spec.mode", ".spec.match.type"),
@@ -60,6 +64,7 @@ def all_crds() -> list[Object]:
             columns=(
                 ("Gate", "string", ".spec.gateName"),
                 ("MaxHold", "string", ".spec.maxHold"),
+                _READY,
                 ("Held", "integer", ".status.heldPods"),
                 ("Oldest", "integer", ".status.oldestHeldSeconds"),
                 ("Overdue", "integer", ".status.overdue"),
@@ -88,7 +93,7 @@ def all_crds() -> list[Object]:
             short_name="pquota",
             columns=(
                 ("Sharing", "string", ".spec.sharing"),
-                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+                _READY,
                 ("Running", "integer", ".status.running"),
                 ("Waiting", "integer", ".status.waiting"),
                 ("Age", "date", ".metadata.creationTimestamp"),
