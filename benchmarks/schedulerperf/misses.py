@@ -52,8 +52,16 @@ _HELD_ROWS: Final = (phase.HELD_P99, phase.HELD, phase.CPU_HELD_P99, phase.CPU_H
 WHY: Final[Mapping[str, str]] = {
     "SchedulingDaemonset": """\
 PreFilter leaves one Node for these Pods, so that in both schedulers most of the work is to read Pods and to bind
-them. Of Tollbar's 0.53 ms of CPU for a Pod (2026-11-28) 19 % were Events that went on after the last binding, one by
-one. Since then up to eight are under way at one time.""",
+them. The ratio depends on the machine: on an AMD EPYC (2026-11-28) it was 0.47. Of Tollbar's 0.82 ms of CPU for a Pod
+(Intel Xeon, 2026-11-29) 11 % came after the last binding, where Events go on. In a sampled run (py-spy, 4,000 Pods) 35 %
+were turns of the event loop, the wait for connections in them, 19 scheduling cycles, 12 each bindings and events of
+watches, 9 reading from connections, 6 the queue. Tried and kept: Events up to eight at a time.""",
+    "Unschedulable": """\
+The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.44. Every 200 ms a Pod comes that fits nowhere.
+Of Tollbar's 1.54 ms of CPU for a Pod (Intel Xeon, 2026-11-29) 22 % came after the last binding, where Events go on and
+Pods that fit nowhere still come. In a sampled run (py-spy, 4,000 Pods) 31 % were turns of the event loop, the wait for
+connections in them, 26 scheduling cycles, 12 events of watches, 11 bindings, 9 reading from connections, and 7 the
+queue, conditions and Events. Tried and kept: what SchedulingBasic and PreemptionAsync have.""",
     "SchedulingWhileGated": """\
 The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.41 (0.40 to 0.61). Of Tollbar's 1.40 ms of CPU
 for a Pod (Intel Xeon, 2026-11-28) 34 % came after the last binding: Events, at most 50 a second, while Pods that were
@@ -114,8 +122,8 @@ SchedulingWithResourceClaimTemplate/5000pods_500nodes was 29 ms on the slower ma
 (found by the stack, in turns of more than 30 ms of CPU): the one Node of that workload has 10,000 Pods when the
 scheduler begins, and a Node is one step, of some 9 µs for each of its Pods. The kubelet takes 110 by default. Where
 devices provide extended resources, it is kept from Pod to Pod on which Nodes they fit: a cycle with 25 classes takes
-half the CPU. Of the rows above, those without figures for the time without the wait are of the code before all this,
-and SchedulingWithMixedChurn/1000Nodes of that before the shorter turns."""
+half the CPU, and the longest turn of ExtendedResource was 48 ms where it had been 511. Of the rows above, those without
+figures for the time without the wait are of 27 and 28 November, of the code before all this."""
 
 
 def section(results: Sequence[Result]) -> Iterator[str]:
