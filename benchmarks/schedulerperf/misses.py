@@ -53,9 +53,9 @@ WHY: Final[Mapping[str, str]] = {
     "SchedulingDaemonset": """\
 PreFilter leaves one Node for these Pods, so that in both schedulers most of the work is to read Pods and to bind
 them. The ratio depends on the machine: on an AMD EPYC (2026-11-28) it was 0.47. Of Tollbar's 0.82 ms of CPU for a Pod
-(Intel Xeon, 2026-11-29) 11 % came after the last binding, where Events go on. In a sampled run (py-spy, 4,000 Pods) 35 %
-were turns of the event loop, the wait for connections in them, 19 scheduling cycles, 12 each bindings and events of
-watches, 9 reading from connections, 6 the queue. Tried and kept: Events up to eight at a time.""",
+(Intel Xeon, 2026-11-29) 11 % came after the last binding, where Events go on. In a sampled run (py-spy, 4,000 Pods)
+35 % were turns of the event loop, the wait for connections in them, 19 scheduling cycles, 12 each bindings and events
+of watches, 9 reading from connections, 6 the queue. Tried and kept: Events up to eight at a time.""",
     "Unschedulable": """\
 The ratio depends on the machine: on an AMD EPYC (2026-11-27) it was 0.44. Every 200 ms a Pod comes that fits nowhere.
 Of Tollbar's 1.54 ms of CPU for a Pod (Intel Xeon, 2026-11-29) 22 % came after the last binding, where Events go on and
