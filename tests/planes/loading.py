@@ -7,7 +7,6 @@ import asyncio
 import itertools
 import os
 import random
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -105,7 +104,9 @@ class Service(Beside):
         self.port = 0
         self._endpoints: dict[str, int] = {}
         self._gone: set[int] = set()
-        self._open: dict[asyncio.Task[Any], int] = {}
+        self._used: dict[int, float] = {}
+        """By the port of a replica, when something was passed to it or from it last, by the loop's clock."""
+        self._open: set[asyncio.Task[Any]] = set()
 
     def add(self, name: str, port: int) -> None:
         self._endpoints[name] = port
@@ -115,9 +116,11 @@ class Service(Beside):
         del self._endpoints[name]
 
     def lose_one(self) -> str:
-        """The Node of the replica with the most connections is gone: nothing arrives there, and nothing comes back."""
-        loads = Counter(self._open.values())
-        name = max(self._endpoints, key=lambda each: loads[self._endpoints[each]])
+        """The Node of the replica that was used last is gone: nothing arrives there, and nothing comes back.
+
+        Others may have as many connections, but none that the API server uses.
+        """
+        name = max(self._endpoints, key=lambda each: self._used.get(self._endpoints[each], 0.0))
         self._gone.add(self._endpoints[name])
         return name
 
@@ -137,7 +140,8 @@ class Service(Beside):
             return
         task = asyncio.current_task()
         assert task is not None
-        port = self._open[task] = random.choice(list(self._endpoints.values()))
+        self._open.add(task)
+        port = random.choice(list(self._endpoints.values()))
         try:
             if port in self._gone:
                 await reader.read(-1)  # until the client gives up
@@ -149,12 +153,13 @@ class Service(Beside):
         except (OSError, asyncio.CancelledError):
             pass  # the replica listens no more, or all is over
         finally:
-            del self._open[task]
+            self._open.remove(task)
             writer.close()
 
     async def _pump(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             while piece := await reader.read(_PIECE):
                 if port not in self._gone:
+                    self._used[port] = self._loop.time()
                     writer.write(piece)
                     await writer.drain()
