@@ -15,7 +15,7 @@ def replace_all(contents: Mapping[Path, Iterable[bytes]], mode: int) -> None:
     """Replace files whole: readers see the old content or the new, and of several writers the last one wins.
 
     Contents come in parts, and no file is replaced before all of them are on the disk.  Whatever is raised until then,
-    OSError or what making the contents raises, the old files stay.
+    OSError or what making the contents raises, the old files stay.  Where a rename fails, those before it are replaced.
     """
     temporary: dict[Path, Path] = {}
     try:

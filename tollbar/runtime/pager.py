@@ -26,8 +26,8 @@ class Paging:
     """What the next call of a list in pages asks for.
 
     `limit` is the number of objects to ask for; it grows up to `most_objects` while pages are short.  `token` is the
-    `continue` token, empty for the first page.  `ask` goes on with the rest of a list whose token has expired.  Where
-    all pages have to show one state, such a list starts over instead, with an empty token.
+    `continue` token, empty for the first page.  `ask` goes on with the rest of a list whose token has expired.  Who
+    needs all pages of one state does not use `ask`, but empties `token` and lists again.
     """
 
     limit: int

@@ -134,7 +134,7 @@ class Reflector:
         self._patience, _ = BRING_BACK
         """Seconds since the latest list until one may bring back what was left out."""
         self._not_found = 0
-        """How often the list found that the API is not served, since it last succeeded."""
+        """How many lists were refused as if the API was not served, since one last succeeded."""
 
     @property
     def served(self) -> bool:

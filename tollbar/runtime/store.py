@@ -61,7 +61,7 @@ class Store:
     `project` keeps of each object at least its identity and resourceVersion.  Only objects that `accepts` lets in are
     stored; one that it no longer accepts is removed.  With `alike` they are packed, and it is equal for those of which
     the text is much alike; with `flat`, those of which it returns something are kept as that.  Where `project` makes
-    stubs, all that is kept counts in `budget`; without one there is room for everything.
+    stubs, all that is kept counts in `budget`; without one, only what is too large by itself becomes a stub.
     """
 
     def __init__(
@@ -228,6 +228,8 @@ class Store:
             elif before.written and before.version == version:
                 before.answer = held
             before.version, before.written = version, written
+            if is_stub(new):
+                self._leave_out_earlier(key)
         self._set(key, new, weight, initial=False)
 
     def is_ahead(self, key: Key) -> bool:
@@ -255,7 +257,7 @@ class Store:
         self._assumed.clear()
 
     def leave_out(self, key: Key) -> None:
-        """Keep only a stub of this object, until list or watch show it again."""
+        """Keep only a stub of this object, until it comes again and there is room for it."""
         if self._limiting is not None:
             held = self._objects[key]
             self._leave_out_earlier(key)

@@ -249,6 +249,14 @@ def test_so_they_are_where_the_version_that_comes_has_no_room() -> None:
     assert (stubs(claims, key), budget.used) == ([True, True], LEFT)
 
 
+def test_so_they_are_where_the_version_that_comes_is_too_large_by_itself() -> None:
+    store, budget = stores(2.5)
+    claims, key = store(CLAIMS), Key("ml", "a")
+    claims.apply(large("a"))
+    claims.assume(large("a", version=5, length=200_000))
+    assert (stubs(claims, key), budget.used) == ([True, True], LEFT)
+
+
 def test_what_an_indexer_cannot_read_takes_no_room_and_leaves_no_half_of_an_index() -> None:
     def broken(obj: Object) -> list[str]:
         return note(obj) if key_of(obj).name != "bad" else [obj["spec"]["missing"]]

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from fakes.engine import has_label, rule
 from objects.builders import CREATED, Pod, pod
-from objects.devices import device, published
+from objects.devices import device, node, published
 from objects.memory import traced
 
 from tollbar.model.objects import Object, key_of, spec
@@ -93,8 +93,7 @@ def test_of_pods_that_wait_for_a_node_only_what_they_have_in_common_is_remembere
 
 def test_a_device_with_an_attribute_of_its_own_takes_little_more_than_that_in_the_scheduler() -> None:
     caches = Caches()
-    dra_manager(caches.store)  # the store's handlers keep it
-    store = caches.store(kinds.SLICES)
+    manager, store = dra_manager(caches.store), caches.store(kinds.SLICES)
 
     def of_a_node(number: int) -> Object:
         given = [
@@ -103,5 +102,7 @@ def test_a_device_with_an_attribute_of_its_own_takes_little_more_than_that_in_th
         ]
         return published(f"node-{number}-gpu", *given, node=f"node-{number}")
 
-    each = traced(of_a_node, store.apply, COUNT) / DEVICES
-    assert (each < 1000, len(store)) == (True, COUNT)
+    size = traced(of_a_node, store.apply, COUNT) / DEVICES
+    nodes = [node(f"node-{number}") for number in range(COUNT)]
+    offered = sum(len(pool.devices) for each in nodes for pool in manager.inventory.pools(each))
+    assert (size < 1000, offered) == (True, COUNT * DEVICES)
