@@ -382,7 +382,7 @@ OURS: Rows = {
             api.create(gate()),
             [each["name"] for each in api.table(SCHEDULING_GATES)["columnDefinitions"] if each["priority"] == 0],
         ),
-        ["Name", "Gate", "MaxHold", "Held", "Oldest", "Overdue", "Age"],
+        ["Name", "Gate", "MaxHold", "Ready", "Held", "Oldest", "Overdue", "Age"],
     ),
 }
 

@@ -103,6 +103,7 @@ def test_columns_show_what_the_status_has() -> None:
         "SchedulingGate": {
             "Gate": ".spec.gateName",
             "MaxHold": ".spec.maxHold",
+            "Ready": '.status.conditions[?(@.type=="Ready")].status',
             "Held": ".status.heldPods",
             "Oldest": ".status.oldestHeldSeconds",
             "Overdue": ".status.overdue",
