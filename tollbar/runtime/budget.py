@@ -73,7 +73,7 @@ class _Share:
     used: int = 0
     """Bytes, stubs included."""
     by_size: dict[int, dict[Entry, None]] = field(default_factory=dict)
-    """What is kept whole, by the number of bits of what its stub would save; what came last is last."""
+    """The objects that are kept whole, oldest first, by the bit length of the bytes that a stub of each would save."""
     left_out: int = 0
     """Objects that are left out."""
     warned: bool = False

@@ -228,8 +228,6 @@ class Store:
             elif before.written and before.version == version:
                 before.answer = held
             before.version, before.written = version, written
-            if is_stub(new):
-                self._leave_out_earlier(key)
         self._set(key, new, weight, initial=False)
 
     def is_ahead(self, key: Key) -> bool:
@@ -260,7 +258,6 @@ class Store:
         """Keep only a stub of this object, until it comes again and there is room for it."""
         if self._limiting is not None:
             held = self._objects[key]
-            self._leave_out_earlier(key)
             self._change(key, held, self._limiting.stub(held), initial=False)
 
     @property
@@ -299,9 +296,15 @@ class Store:
         self._change(key, held, None, initial=initial)
 
     def _change(self, key: Key, old: Object | None, new: Object | None, *, initial: bool) -> None:
-        """Put the new object in the place of the old one, in indexes and store, and tell the handlers."""
+        """Put the new object in the place of the old one, in indexes and store, and tell the handlers.
+
+        Where the new one is a stub, so are the earlier versions of an assumed object from then on.
+        """
         self._reindex(key, old, new)
-        self.stubs += (new is not None and is_stub(new)) - (old is not None and is_stub(old))
+        is_left_out = new is not None and is_stub(new)
+        self.stubs += is_left_out - (old is not None and is_stub(old))
+        if is_left_out:
+            self._leave_out_earlier(key)
         if new is None:
             del self._objects[key]
             if self._limiting is not None:
@@ -348,7 +351,7 @@ class Store:
         return self._limiting.stub(version) if is_stub(latest) else _sharing_parts(version, latest)
 
     def _go_back(self, key: Key, version: Object) -> None:
-        """Make this earlier version the one that is read."""
+        """Store this earlier version of an assumed object again, as the one that readers get."""
         held = self._objects[key]
         if is_stub(held) and is_stub(version):  # it is left out, and counts as that
             self._change(key, held, version, initial=False)
@@ -363,7 +366,6 @@ class Store:
             return new
         for holder, each in self._budget.keep((self, key), weight.spares, weight.stub):
             if (holder, each) == (self, key):
-                self._leave_out_earlier(key)
                 fitted = limiting.stub(new)
             else:
                 holder.leave_out(each)

@@ -241,19 +241,12 @@ def test_where_one_version_of_an_object_is_a_stub_the_others_are_too() -> None:
     assert (stubs(claims, key), budget.used) == ([True], used)
 
 
-def test_so_they_are_where_the_version_that_comes_has_no_room() -> None:
-    store, budget = stores(1.5)
+@pytest.mark.parametrize(("room", "length"), [(1.5, 20_000), (2.5, 200_000)], ids=["no room", "too large by itself"])
+def test_so_they_are_where_the_version_that_comes_has_to_be_one(room: float, length: int) -> None:
+    store, budget = stores(room)
     claims, key = store(CLAIMS), Key("ml", "a")
     claims.apply(large("a"))
-    claims.assume(large("a", version=5, length=20_000))
-    assert (stubs(claims, key), budget.used) == ([True, True], LEFT)
-
-
-def test_so_they_are_where_the_version_that_comes_is_too_large_by_itself() -> None:
-    store, budget = stores(2.5)
-    claims, key = store(CLAIMS), Key("ml", "a")
-    claims.apply(large("a"))
-    claims.assume(large("a", version=5, length=200_000))
+    claims.assume(large("a", version=5, length=length))
     assert (stubs(claims, key), budget.used) == ([True, True], LEFT)
 
 
