@@ -1,4 +1,4 @@
-"""Events about a Pod as the API server has them (events.k8s.io/v1)."""
+"""Events as the API server has them (events.k8s.io/v1)."""
 
 from collections.abc import Iterable
 

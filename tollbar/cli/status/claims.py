@@ -9,7 +9,8 @@ from tollbar.api.reasons import ReservedReason
 from tollbar.cli.reading import Reading
 from tollbar.decide.claims import draining
 from tollbar.decide.claims.events import ClaimEvent
-from tollbar.model import claims, conditions, managers, timestamps
+from tollbar.explain.events import happened
+from tollbar.model import claims, conditions, managers
 from tollbar.model.objects import Object, controller_of, key_of, metadata, picked
 from tollbar.model.resources import EVENTS
 from tollbar.model.workloads import intent_of, workload_claim_of
@@ -83,13 +84,8 @@ def generator(found: Sequence[Object]) -> str:
 async def _recent(reading: Reading, reason: str, now: float) -> list[Object] | None:
     """The Events with this reason of the last minutes."""
     return await reading.list(
-        EVENTS, field_selector=f"reason={reason}", keep=lambda event: _last_seen(event) > now - _RECENT
+        EVENTS, field_selector=f"reason={reason}", keep=lambda event: happened(event) > now - _RECENT
     )
-
-
-def _last_seen(event: Object) -> float:
-    told = (event.get("series") or {}).get("lastObservedTime") or event.get("eventTime")
-    return timestamps.parse(str(told)) if told else 0.0
 
 
 async def loops(reading: Reading, now: float) -> tuple[str, ...] | None:
