@@ -1,1 +1,1 @@
-"""Processes of Tollbar as benchmarks start them: with a measurement from within, or without what is not measured."""
+"""Entry points by which benchmarks start processes of Tollbar: with measurements inside, or without Events."""

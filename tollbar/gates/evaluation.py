@@ -212,7 +212,10 @@ def default_policy(gate: Gate) -> GatePolicy:
 
 
 def default_policies(classes: Iterable[Gate]) -> Mapping[str, GatePolicy]:
-    """By name of the gate, the policies of these classes, and of Tollbar's own gate, without a valid SchedulingGate."""
+    """By the name of the gate, the policies that hold where no valid SchedulingGate says otherwise.
+
+    They are those of these gate classes, and that of Tollbar's own gate.
+    """
     return {wellknown.GATE: SHIPPED_GATE_POLICY, **{each.name: default_policy(each) for each in classes}}
 
 
